@@ -1,0 +1,157 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""The exceptions of jpmhc.
+
+Each error says what was expected, what was given and where, both in its message and as
+attributes. Each class also derives from the built-in exception a Python programmer would
+expect, so that ``except ValueError`` and ``except IndexError`` keep working.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+__all__ = [
+    "CheckpointError",
+    "CompileError",
+    "ConfigError",
+    "DTypeError",
+    "DataError",
+    "InternalError",
+    "JpmhcError",
+    "LayoutError",
+    "MissingDependencyError",
+    "RangeError",
+    "ShapeError",
+    "nearest_name",
+    "unknown_name",
+]
+
+
+class JpmhcError(Exception):
+    """Base of every error that jpmhc raises on purpose.
+
+    Args:
+        message: what went wrong, lower case, without a full stop.
+        expected: what would have been right; any object, shown with ``str``.
+        given: what was there instead; any object, shown with ``str``.
+        where: the place of the mistake: ``file:line``, an argument, a file, a task.
+        hint: what to do about it.
+
+    The text of the error is ``where: message: expected X, got Y (hint)``, of which each part
+    that was not given is left out.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        expected: object = None,
+        given: object = None,
+        where: object = None,
+        hint: str | None = None,
+    ) -> None:
+        self.message = message
+        self.expected = expected
+        self.given = given
+        self.where = where
+        self.hint = hint
+        super().__init__(message)
+
+    def __str__(self) -> str:
+        difference = []
+        if self.expected is not None:
+            difference.append(f"expected {self.expected}")
+        if self.given is not None:
+            difference.append(f"got {self.given}")
+        parts = [self.where, self.message, ", ".join(difference)]
+        text = ": ".join(str(part) for part in parts if part)
+        return f"{text} ({self.hint})" if self.hint else text
+
+
+class ShapeError(JpmhcError, ValueError):
+    """An array or a traced value has the wrong rank or size."""
+
+
+class DTypeError(JpmhcError, TypeError):
+    """An array or a traced value has the wrong element type."""
+
+
+class LayoutError(JpmhcError, ValueError):
+    """An array is not contiguous, not writable, or not in the byte order of this machine."""
+
+
+class RangeError(JpmhcError, IndexError):
+    """An index lies outside its table, such as a token id outside the vocabulary."""
+
+
+class ConfigError(JpmhcError, ValueError):
+    """An option has an unknown name or a value it may not have."""
+
+
+class DataError(JpmhcError, ValueError):
+    """A data set is missing, malformed or too small."""
+
+
+class CheckpointError(JpmhcError, RuntimeError):
+    """A checkpoint could not be written, read, or does not fit the arrays it is to fill."""
+
+
+class CompileError(JpmhcError, RuntimeError):
+    """The compiler rejected a program; `where` is the line of the user's file."""
+
+
+class MissingDependencyError(JpmhcError, ImportError):
+    """An optional Python package is not installed; the hint names the extra that brings it."""
+
+
+class InternalError(JpmhcError, RuntimeError):
+    """A failure that is jpmhc's own fault, not the user's.
+
+    Args:
+        message: as for `JpmhcError`.
+        reproducer: path of the file that reproduces the failure, where one could be written.
+        **details: as for `JpmhcError`.
+    """
+
+    def __init__(self, message: str, *, reproducer: object = None, **details) -> None:
+        self.reproducer = reproducer
+        super().__init__(message, **details)
+
+    def __str__(self) -> str:
+        text = f"internal failure of jpmhc: {super().__str__()}"
+        return f"{text}; reproducer written to {self.reproducer}" if self.reproducer else text
+
+
+def nearest_name(name: str, known: Iterable[str]) -> str | None:
+    """The name of `known` that `name` was most likely meant to be, or None if none is near."""
+    matches = difflib.get_close_matches(name, list(known), n=1, cutoff=0.6)
+    return matches[0] if matches else None
+
+
+def unknown_name(
+    kind: str,
+    name: str,
+    known: Iterable[str],
+    *,
+    where: object = None,
+    error: type[JpmhcError] = ConfigError,
+) -> JpmhcError:
+    """The error for a misspelt name: it lists the known names and suggests the nearest.
+
+    Args:
+        kind: what is named, such as "manifold" or "parameter of birkhoff".
+        name: the name as given.
+        known: the names that exist.
+        where: as for `JpmhcError`.
+        error: the class of the error that is returned (not raised).
+    """
+    known = sorted(known)
+    near = nearest_name(name, known)
+    return error(
+        f"unknown {kind}",
+        expected=f"one of {', '.join(known)}" if known else "none",
+        given=repr(name),
+        where=where,
+        hint=f"did you mean {near!r}?" if near else None,
+    )
