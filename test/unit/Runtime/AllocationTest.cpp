@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Launches and products allocate nothing once the context is made. The
+// allocators below stand before the C library's in the whole process, the BLAS
+// included.
+//
+#include "RuntimeTest.h"
+
+#include <atomic>
+#include <cstdlib>
+
+#if defined(__SANITIZE_ADDRESS__) || JPMHC_TSAN
+#define JPMHC_COUNT_ALLOCATIONS 0
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define JPMHC_COUNT_ALLOCATIONS 0
+#endif
+#endif
+#ifndef JPMHC_COUNT_ALLOCATIONS
+#define JPMHC_COUNT_ALLOCATIONS 1
+#endif
+
+#if JPMHC_COUNT_ALLOCATIONS
+
+static std::atomic<int64_t> allocations{0};
+
+extern "C" {
+void *__libc_malloc(size_t);
+void *__libc_calloc(size_t, size_t);
+void *__libc_realloc(void *, size_t);
+void *__libc_memalign(size_t, size_t);
+
+void *malloc(size_t bytes) {
+  ++allocations;
+  return __libc_malloc(bytes);
+}
+void *calloc(size_t count, size_t bytes) {
+  ++allocations;
+  return __libc_calloc(count, bytes);
+}
+void *realloc(void *memory, size_t bytes) {
+  ++allocations;
+  return __libc_realloc(memory, bytes);
+}
+void *memalign(size_t alignment, size_t bytes) {
+  ++allocations;
+  return __libc_memalign(alignment, bytes);
+}
+void *aligned_alloc(size_t alignment, size_t bytes) {
+  return memalign(alignment, bytes);
+}
+int posix_memalign(void **memory, size_t alignment, size_t bytes) {
+  *memory = memalign(alignment, bytes);
+  return *memory ? 0 : 12; // ENOMEM
+}
+}
+
+namespace {
+class AllocationTest : public RuntimeTest {};
+} // namespace
+
+static void addOne(int64_t lo, int64_t hi, void **args) {
+  for (int64_t i = lo; i < hi; ++i)
+    ++static_cast<float *>(args[0])[i];
+}
+
+TEST_F(AllocationTest, CounterCounts) {
+  int64_t before = allocations;
+  std::free(std::malloc(10));
+  delete new std::string(100, 'x');
+  EXPECT_GE(allocations - before, 2);
+}
+
+TEST_F(AllocationTest, NoneInLaunchesAndProducts) {
+  ASSERT_EQ(jpmhcSetNumThreads(4), JPMHC_OK);
+  constexpr int64_t kSize = 512;
+  std::vector<float> a = makeNumbers(kSize * kSize, 1), b = a, c = a;
+  jpmhcKernel kernel = {addOne, "add_one", nullptr, 0, nullptr, 1, nullptr};
+  void *args[] = {c.data()};
+  auto step = [&] {
+    int32_t bad = 0;
+    bad |= jpmhcFill(context, nullptr, c.data(), 0, kSize * kSize * 4);
+    bad |= jpmhcLaunch(context, &kernel, nullptr, 0, kSize * kSize, 16, args);
+    for (int trans = 0; trans < 4; ++trans)
+      for (int64_t m : {int64_t(1), int64_t(24), kSize})
+        bad |= jpmhcGemm(context, nullptr, JPMHC_F32, JPMHC_F32, trans & 1,
+                         trans >> 1, m, kSize, kSize, a.data(), kSize, b.data(),
+                         kSize, 1.0f, c.data(), kSize, nullptr);
+    bad |= jpmhcCopy(context, nullptr, b.data(), c.data(), kSize * kSize * 4);
+    return bad;
+  };
+  ASSERT_EQ(step(), JPMHC_OK);
+  int64_t before = allocations;
+  for (int i = 0; i < 10; ++i)
+    ASSERT_EQ(step(), JPMHC_OK);
+  EXPECT_EQ(allocations - before, 0);
+}
+
+#else
+
+TEST(AllocationTest, Skipped) {
+  GTEST_SKIP() << "a sanitizer replaces the allocators";
+}
+
+#endif
