@@ -16,17 +16,16 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import secrets
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 
 import ml_dtypes
 import numpy as np
 import safetensors
 
 from jpmhc.errors import CheckpointError, nearest_name, unknown_name
+from jpmhc.files import replacing
 from jpmhc.interrupts import postponed_interrupts
 
 __all__ = ["FORMAT_VERSION", "Metadata", "load", "read", "read_metadata", "save"]
@@ -95,28 +94,23 @@ def save(
         CheckpointError: an array or the metadata cannot be stored, or the disk is full or not
             writable. The old checkpoint, if any, is untouched then, and nothing is left behind.
     """
-    # Resolved first: renaming onto a symbolic link would replace the link itself.
-    target = Path(os.path.realpath(path))
-    arrays = _flatten(sections, target)
+    arrays = _flatten(sections, path)
     checksums = {section: {name: 0 for name in named} for section, named in sections.items()}
     for full_name, array in arrays.items():
         section, name = full_name.split("/", 1)
         checksums[section][name] = _checksum(
             _DTYPE_NAMES[array.dtype.newbyteorder("=")], array.shape, _bytes_of(array)
         )
-    text = _metadata_text(step, rng_state, config, checksums, target)
+    text = _metadata_text(step, rng_state, config, checksums, path)
     header = _header(arrays, text)
-    temporary = target.with_name(f".{target.name}.{secrets.token_hex(8)}.tmp")
     try:
-        _write(temporary, header, arrays)
-        os.replace(temporary, target)
+        with replacing(path) as file:
+            file.write(header)
+            for array in arrays.values():
+                file.write(_bytes_of(array))
     except OSError as error:
         message = "cannot write the checkpoint"
         raise CheckpointError(message, given=error.strerror or error, where=path) from error
-    finally:
-        with contextlib.suppress(OSError):  # already renamed if all went well
-            os.unlink(temporary)
-    _sync_folder(target.parent)
 
 
 def load(path: str | os.PathLike, sections: Sections) -> Metadata:
@@ -186,7 +180,7 @@ def read_metadata(path: str | os.PathLike) -> Metadata:
 # Writing.
 
 
-def _flatten(sections: Sections, path: Path) -> dict[str, np.ndarray]:
+def _flatten(sections: Sections, path: str | os.PathLike) -> dict[str, np.ndarray]:
     """Contiguous little-endian arrays by full name, those of wider elements first: aligned."""
     arrays = {}
     for section, named in sections.items():
@@ -216,7 +210,11 @@ def _checksum(dtype: str, shape: Sequence[int], data: bytes | memoryview) -> int
 
 
 def _metadata_text(
-    step: int, rng_state: Mapping | None, config: Mapping | None, checksums: dict, path: Path
+    step: int,
+    rng_state: Mapping | None,
+    config: Mapping | None,
+    checksums: dict,
+    path: str | os.PathLike,
 ) -> str:
     if step < 0:
         raise CheckpointError("bad step", expected="at least 0", given=step, where=path)
@@ -261,26 +259,6 @@ def _header(arrays: dict[str, np.ndarray], text: str) -> bytes:
     encoded = json.dumps(header).encode()
     encoded += b" " * (-len(encoded) % 8)
     return len(encoded).to_bytes(8, "little") + encoded
-
-
-def _write(path: Path, header: bytes, arrays: dict[str, np.ndarray]) -> None:
-    """Write a new file and wait until it is on disk."""
-    with open(path, "xb") as file:
-        file.write(header)
-        for array in arrays.values():
-            file.write(_bytes_of(array))
-        file.flush()
-        os.fsync(file.fileno())
-
-
-def _sync_folder(folder: Path) -> None:
-    """Make the renaming durable, where the file system can; the file itself is good already."""
-    with contextlib.suppress(OSError):
-        descriptor = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
 
 
 # Reading.

@@ -21,6 +21,7 @@ __all__ = [
     "JpmhcError",
     "LayoutError",
     "MissingDependencyError",
+    "OutputError",
     "RangeError",
     "ShapeError",
     "nearest_name",
@@ -95,6 +96,10 @@ class DataError(JpmhcError, ValueError):
 
 class CheckpointError(JpmhcError, RuntimeError):
     """A checkpoint could not be written, read, or does not fit the arrays it is to fill."""
+
+
+class OutputError(JpmhcError, RuntimeError):
+    """A result, such as metrics or a picture, could not be written."""
 
 
 class CompileError(JpmhcError, RuntimeError):

@@ -25,6 +25,7 @@ def test_the_text_has_the_parts_that_were_given():
         (errors.DataError, ValueError),
         (errors.MissingDependencyError, ImportError),
         (errors.CheckpointError, RuntimeError),
+        (errors.OutputError, RuntimeError),
         (errors.CompileError, RuntimeError),
         (errors.InternalError, RuntimeError),
     ],
