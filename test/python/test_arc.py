@@ -287,6 +287,12 @@ def test_a_task_without_enough_augmentations_leaves_ids_unused():
     assert len(dataset.held_out(3)) == 1 + 3
 
 
+def test_a_grid_on_its_side_is_another_puzzle():
+    blank = arc.Task.from_grids("wide", [([[0, 0]], [[0, 0]])], [([[0, 0]], [[0, 0]])])
+    dataset = arc.ArcDataset([blank], augmentations=4, seed=0)
+    assert len(dataset.training) == 2  # as wide and as high, whatever else is drawn
+
+
 def test_held_out_pairs_are_the_test_pairs_as_they_are(tasks, dataset):
     held_out = dataset.held_out()
     assert len(held_out) == 69
