@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#ifndef JPMHC_DIALECT_JPMHC_IR_JPMHCDIALECT_H
+#define JPMHC_DIALECT_JPMHC_IR_JPMHCDIALECT_H
+
+#include "mlir/Bytecode/BytecodeOpInterface.h"
+#include "mlir/IR/BuiltinAttributes.h"
+#include "mlir/IR/BuiltinTypes.h"
+#include "mlir/IR/Dialect.h"
+#include "mlir/IR/OpDefinition.h"
+
+#include "jpmhc/Dialect/JPMHC/IR/JPMHCDialect.h.inc"
+#include "jpmhc/Dialect/JPMHC/IR/JPMHCEnums.h.inc"
+
+#define GET_ATTRDEF_CLASSES
+#include "jpmhc/Dialect/JPMHC/IR/JPMHCAttributes.h.inc"
+
+namespace jpmhc {
+
+/// The target set on the module that holds `op`; a generic CPU when none is
+/// set.
+TargetAttr getTarget(mlir::Operation *op);
+
+/// Name of the module attribute that holds the target.
+inline constexpr llvm::StringLiteral kTargetAttrName = "jpmhc.target";
+
+} // namespace jpmhc
+
+#endif // JPMHC_DIALECT_JPMHC_IR_JPMHCDIALECT_H

@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#ifndef JPMHC_DIALECT_JPMHC_IR_JPMHCOPS_H
+#define JPMHC_DIALECT_JPMHC_IR_JPMHCOPS_H
+
+#include "jpmhc/Dialect/JPMHC/IR/JPMHCDialect.h"
+#include "jpmhc/Interfaces/DifferentiableOpInterface.h"
+#include "jpmhc/Interfaces/KernelOpInterface.h"
+#include "mlir/IR/SymbolTable.h"
+#include "mlir/Interfaces/InferTypeOpInterface.h"
+#include "mlir/Interfaces/SideEffectInterfaces.h"
+
+#define GET_OP_CLASSES
+#include "jpmhc/Dialect/JPMHC/IR/JPMHCOps.h.inc"
+
+#endif // JPMHC_DIALECT_JPMHC_IR_JPMHCOPS_H

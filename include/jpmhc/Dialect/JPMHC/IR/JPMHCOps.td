@@ -1,0 +1,9 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// The whole dialect: one file a family.
+#ifndef JPMHC_OPS_TD
+#define JPMHC_OPS_TD
+
+include "jpmhc/Dialect/JPMHC/IR/KernelLevelOps.td"
+include "jpmhc/Dialect/JPMHC/IR/NormOps.td"
+
+#endif // JPMHC_OPS_TD

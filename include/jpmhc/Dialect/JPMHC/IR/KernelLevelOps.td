@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// What a step is made of after bufferization: launches of kernels and products of matrices.
+#ifndef JPMHC_KERNEL_LEVEL_OPS_TD
+#define JPMHC_KERNEL_LEVEL_OPS_TD
+
+include "jpmhc/Dialect/JPMHC/IR/JPMHCBase.td"
+include "mlir/IR/SymbolInterfaces.td"
+
+def JPMHC_LaunchOp : JPMHC_Op<"launch", [DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
+  let summary = "runs a kernel over rows [lower, upper)";
+  let description = [{
+    The kernel is a `func.func` whose first two arguments are the bounds of a range of rows; rows are independent, so
+    the runtime may split the range over threads in multiples of `grain` rows.
+
+    Example:
+    ```mlir
+    jpmhc.launch @kernel_0 rows(%c0, %c8) grain 64 (%x, %y) : memref<8x4xf32>, memref<8x4xf32>
+    ```
+  }];
+  let arguments = (ins FlatSymbolRefAttr:$kernel, Index:$lower, Index:$upper, I64Attr:$grain, Variadic<AnyType>:$args);
+  let assemblyFormat = [{
+    $kernel `rows` `(` $lower `,` $upper `)` `grain` $grain `(` $args `)` attr-dict `:` type($args)
+  }];
+}
+
+def JPMHC_GemmOp : JPMHC_Op<"gemm"> {
+  let summary = "C = op(A) op(B) + beta C by a library";
+  let description = [{
+    Row-major matrices, op(X) = X or its transpose. Operands may be strided along rows; the last dimension is
+    contiguous. Rank 3 operands are batches (batch first, the same for all three).
+
+    Example:
+    ```mlir
+    jpmhc.gemm %a, %b, %c {transA = false, transB = true, beta = 0.0 : f32}
+      : memref<8x4xf32>, memref<16x4xf32>, memref<8x16xf32>
+    ```
+  }];
+  let arguments = (ins Arg<AnyMemRef, "A", [MemRead]>:$a, Arg<AnyMemRef, "B", [MemRead]>:$b,
+                       Arg<AnyMemRef, "C", [MemRead, MemWrite]>:$c,
+                       DefaultValuedAttr<BoolAttr, "false">:$transA, DefaultValuedAttr<BoolAttr, "false">:$transB,
+                       DefaultValuedAttr<F32Attr, "0.0f">:$beta);
+  let assemblyFormat = "$a `,` $b `,` $c attr-dict `:` type($a) `,` type($b) `,` type($c)";
+  let hasVerifier = 1;
+}
+
+#endif // JPMHC_KERNEL_LEVEL_OPS_TD

@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#ifndef JPMHC_TRANSFORMS_PASSES_TD
+#define JPMHC_TRANSFORMS_PASSES_TD
+
+include "mlir/Pass/PassBase.td"
+
+def FuseElementwise : Pass<"jpmhc-fuse-elementwise", "::mlir::func::FuncOp"> {
+  let summary = "fuse element-wise arithmetic on tensors into single passes over memory";
+  let description = [{
+    Generalises every named linalg op but contractions, then fuses a producer into its consumer when it has one use or
+    is cheap enough to be computed twice (upstream's pass fuses single uses only and writes shared broadcasts to memory).
+    Fills and empties are given to each user of its own, so that bufferization never copies zeros.
+  }];
+  let dependentDialects = ["::mlir::linalg::LinalgDialect", "::mlir::arith::ArithDialect"];
+}
+
+def PrepareBufferization : Pass<"jpmhc-prepare-bufferization", "::mlir::ModuleOp"> {
+  let summary = "say which arguments may be overwritten";
+  let description = [{
+    One-shot bufferization takes every argument without `bufferization.writable = false` for writable and may compute
+    in the caller's arrays. Every tensor argument becomes read-only here, except those marked `jpmhc.inplace` (a
+    parameter or a state that the function updates and returns). Functions become private meanwhile: the passes that
+    turn results into out-parameters skip public ones.
+  }];
+}
+
+def ResultsToArguments : Pass<"jpmhc-results-to-arguments", "::mlir::ModuleOp"> {
+  let summary = "turn results into out-parameters, drop those that are an argument";
+  let description = [{
+    A result whose buffer is an argument (an in-place update) disappears; `jpmhc.aliases` on the function keeps, for
+    each original result, the argument that it is, or -1. An argument marked `jpmhc.inplace` that is not updated in
+    place is an error: the update would be lost.
+  }];
+  let dependentDialects = ["::mlir::memref::MemRefDialect", "::mlir::func::FuncDialect"];
+}
+
+def LowerLinalg : Pass<"jpmhc-lower-linalg", "::mlir::func::FuncOp"> {
+  let summary = "lower linalg on buffers to parallel loops and library products";
+  let description = [{
+    Contractions of matrices become `jpmhc.gemm` (a zero fill just before becomes `beta = 0`), everything else becomes
+    a loop over rows with loops over columns inside. A sum over rows is split into a fixed number of partial sums, so
+    that its result does not depend on threads.
+  }];
+  let dependentDialects = ["::mlir::scf::SCFDialect", "::mlir::memref::MemRefDialect", "::mlir::arith::ArithDialect",
+                           "::jpmhc::JPMHCDialect"];
+}
+
+def SimplifyKernels : Pass<"jpmhc-simplify-kernels", "::mlir::ModuleOp"> {
+  let summary = "canonicalize, but keep parallel loops as they are";
+  let description = [{
+    The canonicalizer would merge a loop over rows with its loop over columns into one of two dimensions, and inline a
+    loop over a single row. Both lose what the loops stand for: rows for threads, columns for vector lanes.
+  }];
+}
+
+def FuseRows : Pass<"jpmhc-fuse-rows", "::mlir::func::FuncOp"> {
+  let summary = "merge loops over the same rows";
+  let description = [{
+    Two parallel loops over the same range become one when every buffer that one writes and the other touches is
+    accessed by both in the row of the loop alone, and nothing between them conflicts. This is the fusion that keeps a
+    row in cache through a chain of norms, element-wise work and stream mixing.
+  }];
+  let dependentDialects = ["::mlir::scf::SCFDialect"];
+  let statistics = [Statistic<"merged", "loops-merged", "loops merged into an earlier one">];
+}
+
+def PlanMemory : Pass<"jpmhc-plan-memory", "::mlir::ModuleOp"> {
+  let summary = "place every temporary of a step in one arena";
+  let description = [{
+    The life of a buffer runs from the first to the last top-level op that touches it or a view of it. Buffers are
+    placed largest first at the lowest free offset of one i8 argument, which each function gets as its last argument
+    and hands on to the functions it calls. `jpmhc.arena_bytes` on a function is what it needs, calls included.
+  }];
+  let dependentDialects = ["::mlir::memref::MemRefDialect", "::mlir::arith::ArithDialect"];
+}
+
+def OutlineKernels : Pass<"jpmhc-outline-kernels", "::mlir::ModuleOp"> {
+  let summary = "make each top-level parallel loop a kernel function and a launch";
+  let description = [{
+    The loop becomes `func @name(lower, upper, buffers and scalars...)`; loops that are equal but for the values they
+    capture share one function. The call site keeps the user's location.
+  }];
+  let dependentDialects = ["::jpmhc::JPMHCDialect", "::mlir::func::FuncDialect"];
+  let statistics = [Statistic<"kernels", "kernels", "distinct kernels">,
+                    Statistic<"shared", "launches-sharing-a-kernel", "launches of a kernel that existed already">];
+}
+
+def LowerParallelToFor : Pass<"jpmhc-lower-parallel-to-for", "::mlir::func::FuncOp"> {
+  let summary = "run the parallel loops of a kernel one after the other (a CPU thread's share)";
+  let description = [{
+    `scf.parallel` becomes `scf.for`; reductions become carried values, which the loop vectoriser splits over lanes.
+  }];
+  let dependentDialects = ["::mlir::scf::SCFDialect"];
+}
+
+def ApproximateMath : Pass<"jpmhc-approximate-math", "::mlir::func::FuncOp"> {
+  let summary = "replace transcendental functions by polynomials";
+  let description = [{
+    Upstream's polynomial approximations, on scalars and on vectors: the loop vectoriser then vectorises them, and a
+    vector of sixteen values is not sixteen library calls. Accurate to a few ulp (exp 1, log 1, tanh 5); `atan2`,
+    whose polynomial is not, and sin and cos of large arguments stay library calls.
+  }];
+  let dependentDialects = ["::mlir::math::MathDialect", "::mlir::arith::ArithDialect", "::mlir::vector::VectorDialect"];
+}
+
+def WrapKernels : Pass<"jpmhc-wrap-kernels", "::mlir::ModuleOp"> {
+  let summary = "give each kernel the entry that the launch ABI calls";
+  let description = [{
+    `void name(i64 lower, i64 upper, ptr arguments)` loads the pointers (and the scalars behind them) and calls the
+    kernel proper, which is internal and may be inlined there.
+  }];
+  let dependentDialects = ["::mlir::LLVM::LLVMDialect"];
+}
+
+def LowerHostToLLVM : Pass<"jpmhc-lower-host-to-llvm", "::mlir::ModuleOp"> {
+  let summary = "turn launches, products and copies into calls of the launch ABI";
+  let description = [{
+    Every function gets the context as first argument, buffers as bare pointers, and returns a status: 0, or that of
+    the first call that failed, after which nothing more runs. `jpmhc.launch` fills an array of pointers and calls
+    `jpmhcLaunch`, `jpmhc.gemm` calls `jpmhcGemm`. An entry (a function that was public in the user's module) is called
+    `i32 name(ptr context, ptr arguments)`, where `arguments` has one pointer for each buffer or scalar, the arena last.
+  }];
+  let dependentDialects = ["::mlir::LLVM::LLVMDialect"];
+}
+
+#endif // JPMHC_TRANSFORMS_PASSES_TD

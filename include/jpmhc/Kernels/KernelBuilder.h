@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Writes kernels: parallel loops over buffers, in notation close to the
+// formulas.
+//
+// A kernel is a one-dimensional `scf.parallel` over independent rows. Inside a
+// row, loops over columns are again `scf.parallel` (with `scf.reduce` for
+// sums), so that one description serves both targets: a CPU gives rows to
+// threads and vectorises columns; a GPU gives rows to blocks and columns to
+// threads. The n×n mathematics runs over *tokens* instead: a value then holds
+// one number of `lanes` tokens at once (a vector on a CPU, a scalar a thread on
+// a GPU).
+#ifndef JPMHC_KERNELS_KERNELBUILDER_H
+#define JPMHC_KERNELS_KERNELBUILDER_H
+
+#include "jpmhc/Dialect/JPMHC/IR/JPMHCDialect.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/IR/Builders.h"
+
+namespace jpmhc {
+
+class KernelBuilder;
+
+/// A value inside a kernel with the usual operators: f32, a vector of f32 (one
+/// element a token), index or i1. Mixing a scalar with a vector broadcasts the
+/// scalar; C++ numbers become constants.
+class Val {
+public:
+  Val() = default;
+  Val(KernelBuilder &kernel, mlir::Value value)
+      : kernel(&kernel), value(value) {}
+  explicit operator bool() const { return static_cast<bool>(value); }
+  operator mlir::Value() const { return value; }
+  mlir::Type type() const { return value.getType(); }
+  KernelBuilder &builder() const { return *kernel; }
+
+private:
+  KernelBuilder *kernel = nullptr;
+  mlir::Value value;
+};
+
+Val operator+(Val a, Val b);
+Val operator-(Val a, Val b);
+Val operator*(Val a, Val b);
+Val operator/(Val a, Val b); ///< floats: quotient; index: unsigned quotient
+Val operator%(Val a, Val b); ///< index only: unsigned remainder
+Val operator-(Val a);
+Val operator+(Val a, double b);
+Val operator-(Val a, double b);
+Val operator*(Val a, double b);
+Val operator/(Val a, double b);
+Val operator+(double a, Val b);
+Val operator-(double a, Val b);
+Val operator*(double a, Val b);
+Val operator/(double a, Val b);
+Val operator<(Val a, Val b);
+Val operator<=(Val a, Val b);
+Val operator>(Val a, Val b);
+Val operator>=(Val a, Val b);
+Val equal(Val a, Val b);
+Val operator&&(Val a, Val b);
+Val operator||(Val a, Val b);
+Val select(Val condition, Val a, Val b);
+Val min(Val a, Val b); ///< NaN if either is (floats); unsigned for index
+Val max(Val a, Val b);
+Val exp(Val a);
+Val log(Val a);
+Val sqrt(Val a);
+Val rsqrt(Val a);
+Val tanh(Val a);
+Val abs(Val a);
+Val sigmoid(Val a); ///< 1 / (1 + exp(-a))
+
+enum class Reduction { sum, max };
+
+/// One group of `lanes` tokens inside `KernelBuilder::tokens`.
+struct Tokens {
+  Val first; ///< first token of the group (index)
+  Val count; ///< tokens of the group that exist (index, 1 … lanes)
+};
+
+class KernelBuilder {
+public:
+  using Body = llvm::function_ref<void(Val)>;
+  using ReduceBody = llvm::function_ref<llvm::SmallVector<Val>(Val)>;
+  using LoopBody =
+      llvm::function_ref<llvm::SmallVector<Val>(Val, llvm::ArrayRef<Val>)>;
+
+  KernelBuilder(mlir::OpBuilder &builder, mlir::Location loc, TargetAttr target)
+      : builder(builder), loc(loc), target(target) {}
+
+  // ---- constants and sizes
+  // ---------------------------------------------------------------------------------------
+  Val wrap(mlir::Value value) { return Val(*this, value); }
+  Val index(int64_t value);
+  Val f32(double value);
+  /// `value` in the type of a number of one group of tokens (vector<lanes x
+  /// f32>, or f32 when lanes is 1).
+  Val splat(double value);
+  /// Size of dimension `i` of a memref; negative `i` counts from the end.
+  Val dim(mlir::Value memref, int64_t i);
+  /// Product of the dimensions [begin, end) of a memref; negative positions
+  /// count from the end.
+  Val elements(mlir::Value memref, int64_t begin, int64_t end);
+  Val toFloat(Val index);
+
+  // ---- loops
+  // -----------------------------------------------------------------------------------------------------
+  /// A kernel: independent rows [0, n).
+  void rows(Val n, Body body);
+  /// A kernel over `partials` contiguous chunks of rows [0, n), for sums over
+  /// rows: the body gets the chunk and loops over its rows itself. The
+  /// partition depends on n and `partials` alone, never on threads.
+  void
+  rowChunks(Val n, int64_t partials,
+            llvm::function_ref<void(Val chunk, Val lower, Val upper)> body);
+  /// Independent columns of a row.
+  void columns(Val n, Body body);
+  /// Reductions over the columns of a row: the body returns one f32 a
+  /// reduction.
+  llvm::SmallVector<Val> reduceColumns(Val n, llvm::ArrayRef<Reduction> kinds,
+                                       ReduceBody body);
+  Val sum(Val n, llvm::function_ref<Val(Val)> body);
+  Val maximum(Val n, llvm::function_ref<Val(Val)> body);
+  /// A sequential loop; carries values.
+  llvm::SmallVector<Val> loop(Val lower, Val upper, Val step,
+                              llvm::ArrayRef<Val> init, LoopBody body);
+  void loop(Val lower, Val upper, Body body);
+  void ifThen(Val condition, llvm::function_ref<void()> body);
+
+  // ---- memory
+  // ----------------------------------------------------------------------------------------------------
+  /// Loads as f32 (bf16 and f16 are extended); integers are loaded as they are.
+  Val load(mlir::Value memref, llvm::ArrayRef<Val> indices);
+  /// Stores in the element type of the buffer (rounded to nearest even).
+  void store(Val value, mlir::Value memref, llvm::ArrayRef<Val> indices);
+  /// Stores value plus what is there.
+  void accumulate(Val value, mlir::Value memref, llvm::ArrayRef<Val> indices);
+  /// A buffer private to the body of a row or of a group of tokens.
+  mlir::Value scratch(llvm::ArrayRef<int64_t> shape, mlir::Type element = {});
+  /// A buffer of the step that lives across kernels (partial sums).
+  mlir::Value temporary(llvm::ArrayRef<int64_t> shape, mlir::Type element = {});
+  /// The buffer seen with its leading dimensions collapsed into one: [..., D]
+  /// -> [N, D]. `trailing` dimensions stay.
+  mlir::Value asRows(mlir::Value memref, unsigned trailing = 1);
+
+  // ---- tokens: the n×n mathematics
+  // ---------------------------------------------------------------------------------
+  int64_t lanes() const { return target.getLanes(); }
+  mlir::Type laneType();
+  /// A kernel over groups of `lanes` tokens.
+  void tokens(Val n, llvm::function_ref<void(Tokens)> body);
+  /// Number `indices` of every token of the group: memref[first + lane,
+  /// indices...]. Lanes past the last token repeat it.
+  Val loadTokens(Tokens tokens, mlir::Value memref,
+                 llvm::ArrayRef<Val> indices);
+  void storeTokens(Tokens tokens, Val value, mlir::Value memref,
+                   llvm::ArrayRef<Val> indices);
+
+  mlir::OpBuilder &builder;
+  mlir::Location loc;
+  TargetAttr target;
+
+private:
+  Val convert(Val value, mlir::Type element);
+};
+
+} // namespace jpmhc
+
+#endif // JPMHC_KERNELS_KERNELBUILDER_H

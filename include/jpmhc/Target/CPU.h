@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Compiles a module for the machine it runs on and runs its functions.
+#ifndef JPMHC_TARGET_CPU_H
+#define JPMHC_TARGET_CPU_H
+
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/IR/OwningOpRef.h"
+#include "llvm/Support/Error.h"
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+struct jpmhcContext;
+
+namespace jpmhc {
+
+/// The processor code is generated for.
+struct CPUTarget {
+  std::string triple, chip, features;
+  int64_t lanes; ///< f32 in a vector register: 16 (AVX-512), 8 (AVX2), else 4
+
+  /// The machine this process runs on.
+  static CPUTarget host();
+};
+
+struct CPUOptions {
+  CPUTarget target = CPUTarget::host();
+  unsigned optLevel = 2;
+};
+
+/// One buffer of an entry's signature.
+struct BufferSpec {
+  std::vector<int64_t> shape; ///< empty for a scalar
+  std::string dtype; ///< "f32", "bf16", "f16", "i32", "i64", "i1", "index"
+  bool isTensor;     ///< false: a scalar, passed by pointer to its value
+  bool inPlace;      ///< an argument that the function overwrites
+};
+
+/// A function of the user's module.
+struct EntrySpec {
+  std::string name;
+  std::vector<BufferSpec> arguments, results;
+  /// For each result the argument whose buffer it is, or -1 when the caller
+  /// gives an array for it.
+  std::vector<int64_t> aliases;
+  int64_t arenaBytes;
+};
+
+/// Compiled code, ready to run; owns its machine code.
+class Executable {
+public:
+  virtual ~Executable() = default;
+  virtual llvm::ArrayRef<EntrySpec> entries() const = 0;
+
+  /// Runs entry number `entry`. `buffers` holds one pointer for each argument,
+  /// then one for each result that is no alias of an argument, then the arena
+  /// (`arenaBytes` bytes, aligned to 64). Returns a status of the launch ABI.
+  virtual int32_t run(size_t entry, jpmhcContext *context,
+                      void **buffers) const = 0;
+};
+
+/// Compiles every public function of `module` (left unchanged). Diagnostics go
+/// to the context's handler.
+llvm::Expected<std::unique_ptr<Executable>>
+compileForCPU(mlir::ModuleOp module, const CPUOptions &options);
+
+} // namespace jpmhc
+
+#endif // JPMHC_TARGET_CPU_H

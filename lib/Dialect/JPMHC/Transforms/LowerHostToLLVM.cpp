@@ -1,0 +1,401 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "jpmhc/Dialect/JPMHC/Transforms/Passes.h"
+#include "mlir/Conversion/ArithToLLVM/ArithToLLVM.h"
+#include "mlir/Conversion/FuncToLLVM/ConvertFuncToLLVM.h"
+#include "mlir/Conversion/LLVMCommon/ConversionTarget.h"
+#include "mlir/Conversion/LLVMCommon/Pattern.h"
+#include "mlir/Conversion/LLVMCommon/TypeConverter.h"
+#include "mlir/Conversion/MathToLLVM/MathToLLVM.h"
+#include "mlir/Conversion/MemRefToLLVM/MemRefToLLVM.h"
+#include "mlir/Dialect/MemRef/Transforms/Transforms.h"
+#include "mlir/Transforms/DialectConversion.h"
+#include "mlir/Transforms/GreedyPatternRewriteDriver.h"
+#include "llvm/Support/xxhash.h"
+
+namespace jpmhc {
+#define GEN_PASS_DEF_LOWERHOSTTOLLVM
+#include "jpmhc/Dialect/JPMHC/Transforms/Passes.h.inc"
+} // namespace jpmhc
+
+using namespace mlir;
+using namespace jpmhc;
+
+// ---- small helpers on the LLVM dialect
+// --------------------------------------------------------------------------------
+
+static LLVM::LLVMPointerType pointerType(MLIRContext *context) {
+  return LLVM::LLVMPointerType::get(context);
+}
+
+static Value constant(OpBuilder &b, Location loc, Type type, int64_t value) {
+  return LLVM::ConstantOp::create(b, loc, type, IntegerAttr::get(type, value));
+}
+
+static LLVM::LLVMFuncOp declare(ModuleOp module, StringRef name,
+                                ArrayRef<Type> arguments) {
+  if (auto function = module.lookupSymbol<LLVM::LLVMFuncOp>(name))
+    return function;
+  OpBuilder b = OpBuilder::atBlockEnd(module.getBody());
+  auto type = LLVM::LLVMFunctionType::get(b.getI32Type(), arguments);
+  return LLVM::LLVMFuncOp::create(b, module.getLoc(), name, type);
+}
+
+/// A constant C string of the module, shared by equal texts.
+static Value cString(OpBuilder &b, Location loc, ModuleOp module,
+                     StringRef text) {
+  std::string name = "text." + llvm::utohexstr(llvm::xxh3_64bits(text));
+  if (!module.lookupSymbol(name)) {
+    OpBuilder::InsertionGuard guard(b);
+    b.setInsertionPointToStart(module.getBody());
+    std::string bytes = text.str() + '\0';
+    auto type = LLVM::LLVMArrayType::get(b.getI8Type(), bytes.size());
+    LLVM::GlobalOp::create(b, loc, type, /*isConstant=*/true,
+                           LLVM::Linkage::Internal, name,
+                           b.getStringAttr(bytes));
+  }
+  return LLVM::AddressOfOp::create(b, loc, pointerType(b.getContext()), name);
+}
+
+/// "file:line:col" of the first position in a location; empty when there is
+/// none.
+static std::string userLocation(Location loc) {
+  std::string text;
+  loc->walk([&](Location inner) {
+    auto file = dyn_cast<FileLineColLoc>(inner);
+    if (!file)
+      return WalkResult::advance();
+    text = (file.getFilename().getValue() + ":" + Twine(file.getLine()) + ":" +
+            Twine(file.getColumn()))
+               .str();
+    return WalkResult::interrupt();
+  });
+  return text;
+}
+
+static Value locationString(OpBuilder &b, Location loc, ModuleOp module) {
+  std::string text = userLocation(loc);
+  if (text.empty())
+    return LLVM::ZeroOp::create(b, loc, pointerType(b.getContext()));
+  return cString(b, loc, module, text);
+}
+
+// ---- patterns
+// --------------------------------------------------------------------------------------------------------
+
+namespace {
+
+/// Pointer to element 0 of a buffer.
+Value bufferPointer(OpBuilder &b, Location loc,
+                    const LLVMTypeConverter &converter, Value descriptor,
+                    MemRefType type) {
+  return MemRefDescriptor(descriptor).bufferPtr(b, loc, converter, type);
+}
+
+struct LowerLaunch : ConvertOpToLLVMPattern<LaunchOp> {
+  using ConvertOpToLLVMPattern::ConvertOpToLLVMPattern;
+
+  LogicalResult matchAndRewrite(LaunchOp op, OpAdaptor adaptor,
+                                ConversionPatternRewriter &b) const override {
+    Location loc = op.getLoc();
+    auto module = op->getParentOfType<ModuleOp>();
+    auto pointer = pointerType(b.getContext());
+    Type i64 = b.getI64Type();
+    auto function = op->getParentOfType<FunctionOpInterface>();
+    Value context = function.getArgument(0);
+    Value array = entryAlloca(b, function, pointer, op.getArgs().size());
+    for (auto [i, original, lowered] :
+         llvm::enumerate(op.getArgs(), adaptor.getArgs())) {
+      Value address;
+      if (auto type = dyn_cast<MemRefType>(original.getType())) {
+        address = bufferPointer(b, loc, *getTypeConverter(), lowered, type);
+      } else {
+        address = entryAlloca(b, function, lowered.getType(), 1);
+        LLVM::StoreOp::create(b, loc, lowered, address);
+      }
+      Value slot =
+          LLVM::GEPOp::create(b, loc, pointer, pointer, array,
+                              ArrayRef<LLVM::GEPArg>{static_cast<int32_t>(i)});
+      LLVM::StoreOp::create(b, loc, address, slot);
+    }
+    auto callee = declare(module, "jpmhcLaunch",
+                          {pointer, pointer, pointer, i64, i64, i64, pointer});
+    LLVM::CallOp::create(b, loc, callee,
+                         ValueRange{context, descriptor(b, op, module),
+                                    LLVM::ZeroOp::create(b, loc, pointer),
+                                    adaptor.getLower(), adaptor.getUpper(),
+                                    constant(b, loc, i64, op.getGrain()),
+                                    array});
+    b.eraseOp(op);
+    return success();
+  }
+
+private:
+  static Value entryAlloca(OpBuilder &b, FunctionOpInterface function,
+                           Type type, int64_t count) {
+    OpBuilder::InsertionGuard guard(b);
+    b.setInsertionPointToStart(&function.getFunctionBody().front());
+    Value n = constant(b, function.getLoc(), b.getI64Type(),
+                       std::max<int64_t>(count, 1));
+    return LLVM::AllocaOp::create(b, function.getLoc(),
+                                  pointerType(b.getContext()), type, n, 16);
+  }
+
+  /// The call site's `jpmhcKernel` (see include/jpmhc/Runtime/Launch.h).
+  static Value descriptor(ConversionPatternRewriter &b, LaunchOp op,
+                          ModuleOp module) {
+    Location loc = op.getLoc();
+    auto pointer = pointerType(b.getContext());
+    Type i64 = b.getI64Type();
+    std::string location = userLocation(loc);
+    std::string name = (op.getKernel() + ".descriptor." +
+                        llvm::utohexstr(llvm::xxh3_64bits(location)))
+                           .str();
+    if (!module.lookupSymbol(name)) {
+      OpBuilder::InsertionGuard guard(b);
+      b.setInsertionPointToStart(module.getBody());
+      auto type = LLVM::LLVMStructType::getLiteral(
+          b.getContext(),
+          {pointer, pointer, pointer, i64, pointer, i64, pointer});
+      auto global =
+          LLVM::GlobalOp::create(b, loc, type, /*isConstant=*/true,
+                                 LLVM::Linkage::Internal, name, Attribute());
+      Block *block = b.createBlock(&global.getInitializerRegion());
+      b.setInsertionPointToStart(block);
+      Value null = LLVM::ZeroOp::create(b, loc, pointer);
+      Value value = LLVM::UndefOp::create(b, loc, type);
+      Value fields[] = {
+          LLVM::AddressOfOp::create(b, loc, pointer, op.getKernel()),
+          cString(b, loc, module, op.getKernel()),
+          locationString(b, loc, module),
+          constant(b, loc, i64, 0),
+          null,
+          constant(b, loc, i64, op.getArgs().size()),
+          null};
+      for (auto [i, field] : llvm::enumerate(fields))
+        value = LLVM::InsertValueOp::create(
+            b, loc, value, field, ArrayRef<int64_t>{static_cast<int64_t>(i)});
+      LLVM::ReturnOp::create(b, loc, value);
+    }
+    return LLVM::AddressOfOp::create(b, loc, pointer, name);
+  }
+};
+
+struct LowerGemm : ConvertOpToLLVMPattern<GemmOp> {
+  using ConvertOpToLLVMPattern::ConvertOpToLLVMPattern;
+
+  LogicalResult matchAndRewrite(GemmOp op, OpAdaptor adaptor,
+                                ConversionPatternRewriter &b) const override {
+    Location loc = op.getLoc();
+    auto module = op->getParentOfType<ModuleOp>();
+    auto pointer = pointerType(b.getContext());
+    Type i32 = b.getI32Type(), i64 = b.getI64Type();
+    auto types = {cast<MemRefType>(op.getA().getType()),
+                  cast<MemRefType>(op.getB().getType()),
+                  cast<MemRefType>(op.getC().getType())};
+    SmallVector<SmallVector<int64_t>> strides(3);
+    for (auto [i, type] : llvm::enumerate(types)) {
+      int64_t offset;
+      if (!type.hasStaticShape() ||
+          failed(type.getStridesAndOffset(strides[i], offset)))
+        return b.notifyMatchFailure(op, "expected static shapes and strides");
+    }
+    auto cType = cast<MemRefType>(op.getC().getType()),
+         aType = cast<MemRefType>(op.getA().getType());
+    int64_t rank = cType.getRank(), m = cType.getDimSize(rank - 2),
+            n = cType.getDimSize(rank - 1),
+            k = aType.getDimSize(op.getTransA() ? rank - 2 : rank - 1);
+    auto address = [&](Value original, Value lowered) {
+      return bufferPointer(b, loc, *getTypeConverter(), lowered,
+                           cast<MemRefType>(original.getType()));
+    };
+    auto number = [&](int64_t v) { return constant(b, loc, i64, v); };
+    // A single row or column may come with any stride; the library wants at
+    // least the row length.
+    auto leading = [&](unsigned i) {
+      MemRefType type = types.begin()[i];
+      return number(
+          std::max<int64_t>(strides[i][rank - 2],
+                            std::max<int64_t>(type.getDimSize(rank - 1), 1)));
+    };
+    constexpr int32_t kF32 = 1; // JPMHC_F32
+    Value f32 = constant(b, loc, i32, kF32);
+    Value beta =
+        LLVM::ConstantOp::create(b, loc, b.getF32Type(), op.getBetaAttr());
+    Value context = op->getParentOfType<FunctionOpInterface>().getArgument(0);
+    Value stream = LLVM::ZeroOp::create(b, loc, pointer);
+    Value tA = constant(b, loc, i32, op.getTransA()),
+          tB = constant(b, loc, i32, op.getTransB());
+    Value a = address(op.getA(), adaptor.getA()),
+          bb = address(op.getB(), adaptor.getB()),
+          c = address(op.getC(), adaptor.getC()),
+          where = locationString(b, loc, module);
+    SmallVector<Value> arguments{context, stream, f32, f32, tA, tB};
+    if (rank == 3) {
+      arguments.append({number(cType.getDimSize(0)), number(m), number(n),
+                        number(k), a, leading(0), number(strides[0][0]), bb,
+                        leading(1), number(strides[1][0]), beta, c, leading(2),
+                        number(strides[2][0]), where});
+    } else {
+      arguments.append({number(m), number(n), number(k), a, leading(0), bb,
+                        leading(1), beta, c, leading(2), where});
+    }
+    auto callee = declare(
+        module, rank == 3 ? "jpmhcGemmBatched" : "jpmhcGemm",
+        llvm::map_to_vector(arguments, [](Value v) { return v.getType(); }));
+    LLVM::CallOp::create(b, loc, callee, arguments);
+    b.eraseOp(op);
+    return success();
+  }
+};
+
+} // namespace
+
+// ---- the pass
+// ----------------------------------------------------------------------------------------------------------
+
+/// Adds the context argument and the status result to every function and call.
+static void addContextAndStatus(ModuleOp module) {
+  OpBuilder b(module.getContext());
+  module.walk([&](func::CallOp call) {
+    b.setInsertionPoint(call);
+    SmallVector<Value> operands{
+        call->getParentOfType<func::FuncOp>().getArgument(0)};
+    llvm::append_range(operands, call.getOperands());
+    func::CallOp::create(b, call.getLoc(), call.getCallee(),
+                         TypeRange{b.getI32Type()}, operands);
+    call.erase();
+  });
+  for (auto function : module.getOps<func::FuncOp>()) {
+    if (function.isDeclaration())
+      continue;
+    Operation *terminator = function.getBody().front().getTerminator();
+    b.setInsertionPoint(terminator);
+    Value zero = arith::ConstantIntOp::create(b, terminator->getLoc(), 0, 32);
+    func::ReturnOp::create(b, terminator->getLoc(), zero);
+    terminator->erase();
+    (void)function.insertResult(0, b.getI32Type(), DictionaryAttr());
+  }
+}
+
+static void insertContextArguments(ModuleOp module) {
+  for (auto function : module.getOps<func::FuncOp>())
+    if (!function.isDeclaration())
+      (void)function.insertArgument(0, pointerType(module.getContext()),
+                                    DictionaryAttr(), function.getLoc());
+}
+
+/// After every call that returns a status: leave with it unless it is 0.
+static void checkStatuses(LLVM::LLVMFuncOp function) {
+  SmallVector<LLVM::CallOp> calls;
+  function.walk([&](LLVM::CallOp call) {
+    if (call.getNumResults() == 1 && call.getResult().use_empty())
+      calls.push_back(call);
+  });
+  for (LLVM::CallOp call : calls) {
+    OpBuilder b(call);
+    Block *before = call->getBlock();
+    Block *after = before->splitBlock(call->getNextNode());
+    auto *failed = new Block;
+    failed->addArgument(b.getI32Type(), call.getLoc());
+    function.getBody().push_back(failed);
+    b.setInsertionPointToEnd(before);
+    Value zero = constant(b, call.getLoc(), b.getI32Type(), 0);
+    Value ok = LLVM::ICmpOp::create(b, call.getLoc(), LLVM::ICmpPredicate::eq,
+                                    call.getResult(), zero);
+    LLVM::CondBrOp::create(b, call.getLoc(), ok, after, ValueRange{}, failed,
+                           ValueRange{call.getResult()});
+    b.setInsertionPointToEnd(failed);
+    LLVM::ReturnOp::create(b, call.getLoc(), failed->getArgument(0));
+  }
+}
+
+/// `i32 name(ptr context, ptr arguments)` in front of an entry.
+static void wrapEntry(LLVM::LLVMFuncOp function) {
+  OpBuilder b(function);
+  Location loc = function.getLoc();
+  auto pointer = pointerType(b.getContext());
+  std::string name = function.getName().str();
+  function.setName(name + ".step");
+  function.setLinkage(LLVM::Linkage::Internal);
+  auto entry = LLVM::LLVMFuncOp::create(
+      b, loc, name,
+      LLVM::LLVMFunctionType::get(b.getI32Type(), {pointer, pointer}));
+  Block *block = entry.addEntryBlock(b);
+  b.setInsertionPointToStart(block);
+  SmallVector<Value> arguments{block->getArgument(0)};
+  for (auto [i, type] :
+       llvm::enumerate(function.getArgumentTypes().drop_front())) {
+    Value slot =
+        LLVM::GEPOp::create(b, loc, pointer, pointer, block->getArgument(1),
+                            ArrayRef<LLVM::GEPArg>{static_cast<int32_t>(i)});
+    Value value = LLVM::LoadOp::create(b, loc, pointer, slot);
+    if (type != pointer)
+      value = LLVM::LoadOp::create(b, loc, type, value);
+    arguments.push_back(value);
+  }
+  auto call = LLVM::CallOp::create(
+      b, loc, TypeRange{b.getI32Type()},
+      FlatSymbolRefAttr::get(function.getNameAttr()), arguments);
+  LLVM::ReturnOp::create(b, loc, call.getResults());
+}
+
+/// Kernels live in modules of their own; here their symbols are declared.
+static void declareKernels(ModuleOp module) {
+  SmallVector<func::FuncOp> kernels;
+  for (auto function : module.getOps<func::FuncOp>())
+    if (function.isDeclaration() && function->hasAttr(kKernelNameAttrName))
+      kernels.push_back(function);
+  auto pointer = pointerType(module.getContext());
+  for (func::FuncOp kernel : kernels) {
+    OpBuilder b(kernel);
+    std::string name = kernel.getName().str();
+    Location loc = kernel.getLoc();
+    kernel.erase();
+    auto type =
+        LLVM::LLVMFunctionType::get(LLVM::LLVMVoidType::get(b.getContext()),
+                                    {b.getI64Type(), b.getI64Type(), pointer});
+    LLVM::LLVMFuncOp::create(b, loc, name, type);
+  }
+}
+
+namespace {
+struct LowerHostToLLVMPass
+    : jpmhc::impl::LowerHostToLLVMBase<LowerHostToLLVMPass> {
+  void runOnOperation() override {
+    ModuleOp module = getOperation();
+    MLIRContext *context = &getContext();
+    insertContextArguments(module);
+    addContextAndStatus(module);
+    declareKernels(module);
+
+    RewritePatternSet views(context);
+    memref::populateExpandStridedMetadataPatterns(views);
+    if (failed(applyPatternsGreedily(module, std::move(views))))
+      return signalPassFailure();
+
+    LowerToLLVMOptions options(context);
+    options.useBarePtrCallConv = true;
+    LLVMTypeConverter converter(context, options);
+    RewritePatternSet patterns(context);
+    patterns.add<LowerLaunch, LowerGemm>(converter);
+    populateFuncToLLVMConversionPatterns(converter, patterns);
+    populateFinalizeMemRefToLLVMConversionPatterns(converter, patterns);
+    arith::populateArithToLLVMConversionPatterns(converter, patterns);
+    populateMathToLLVMConversionPatterns(converter, patterns);
+    LLVMConversionTarget target(*context);
+    target.addLegalOp<ModuleOp>();
+    if (failed(applyFullConversion(module, target, std::move(patterns))))
+      return signalPassFailure();
+
+    SmallVector<LLVM::LLVMFuncOp> functions;
+    for (auto function : module.getOps<LLVM::LLVMFuncOp>())
+      if (!function.isExternal())
+        functions.push_back(function);
+    for (LLVM::LLVMFuncOp function : functions) {
+      checkStatuses(function);
+      if (function->hasAttr(kEntryAttrName))
+        wrapEntry(function);
+    }
+  }
+};
+} // namespace

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "jpmhc/Dialect/JPMHC/Transforms/Passes.h"
+#include "mlir/IR/IRMapping.h"
+
+namespace jpmhc {
+#define GEN_PASS_DEF_LOWERPARALLELTOFOR
+#include "jpmhc/Dialect/JPMHC/Transforms/Passes.h.inc"
+} // namespace jpmhc
+
+using namespace mlir;
+using namespace jpmhc;
+
+/// Inlines the combiner of one reduction at the builder's position.
+static Value combine(OpBuilder &builder, Region &reduction, Value carried,
+                     Value term) {
+  IRMapping mapping;
+  mapping.map(reduction.getArgument(0), carried);
+  mapping.map(reduction.getArgument(1), term);
+  for (Operation &op : reduction.front().without_terminator())
+    builder.clone(op, mapping);
+  return mapping.lookupOrDefault(
+      reduction.front().getTerminator()->getOperand(0));
+}
+
+static void lower(scf::ParallelOp loop) {
+  OpBuilder builder(loop);
+  auto sequential = scf::ForOp::create(
+      builder, loop.getLoc(), loop.getLowerBound()[0], loop.getUpperBound()[0],
+      loop.getStep()[0], loop.getInitVals());
+  Block *body = sequential.getBody();
+  if (!body->empty())
+    body->back()
+        .erase(); // the yield that the builder adds when nothing is carried
+  auto reduce = cast<scf::ReduceOp>(loop.getBody()->getTerminator());
+  loop.getInductionVars()[0].replaceAllUsesWith(sequential.getInductionVar());
+  body->getOperations().splice(body->end(), loop.getBody()->getOperations(),
+                               loop.getBody()->begin(), reduce->getIterator());
+  builder.setInsertionPointToEnd(body);
+  SmallVector<Value> carried;
+  for (auto [region, term, in] :
+       llvm::zip(reduce.getReductions(), reduce.getOperands(),
+                 sequential.getRegionIterArgs()))
+    carried.push_back(combine(builder, region, in, term));
+  scf::YieldOp::create(builder, loop.getLoc(), carried);
+  loop.replaceAllUsesWith(sequential.getResults());
+  loop.erase();
+}
+
+namespace {
+struct LowerParallelToForPass
+    : jpmhc::impl::LowerParallelToForBase<LowerParallelToForPass> {
+  void runOnOperation() override {
+    SmallVector<scf::ParallelOp> loops;
+    getOperation().walk([&](scf::ParallelOp loop) { loops.push_back(loop); });
+    for (scf::ParallelOp loop : loops)
+      if (loop.getNumLoops() == 1)
+        lower(loop);
+  }
+};
+} // namespace

@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "jpmhc/Dialect/JPMHC/Transforms/Passes.h"
+#include "mlir/Dialect/Utils/StaticValueUtils.h"
+#include "mlir/IR/IRMapping.h"
+#include "mlir/Transforms/RegionUtils.h"
+
+namespace jpmhc {
+#define GEN_PASS_DEF_OUTLINEKERNELS
+#include "jpmhc/Dialect/JPMHC/Transforms/Passes.h.inc"
+} // namespace jpmhc
+
+using namespace mlir;
+using namespace jpmhc;
+
+/// A task should be worth about this many memory accesses and operations (some
+/// 10 µs).
+static constexpr int64_t kWorkPerTask = 32768;
+
+/// Rough number of operations of one iteration of a loop.
+static int64_t workOf(Operation *loop) {
+  int64_t work = 0;
+  for (Region &region : loop->getRegions())
+    for (Operation &op : region.getOps()) {
+      int64_t trips = 1;
+      if (auto inner = dyn_cast<LoopLikeOpInterface>(op))
+        if (std::optional<llvm::APInt> count = inner.getStaticTripCount())
+          trips = std::max<int64_t>(count->getSExtValue(), 1);
+      if (auto inner = dyn_cast<scf::ParallelOp>(op)) {
+        std::optional<int64_t> upper =
+            getConstantIntValue(inner.getUpperBound()[0]);
+        trips = upper ? std::max<int64_t>(*upper, 1) : 64;
+      }
+      work += op.getNumRegions() ? trips * (1 + workOf(&op)) : 1;
+    }
+  return work;
+}
+
+/// Buffers that several captured views share must not be declared free of
+/// aliases.
+static Value baseOf(Value memref) {
+  while (auto view = memref.getDefiningOp<ViewLikeOpInterface>()) {
+    if (isa<memref::ViewOp>(
+            view)) // a slot of the arena: slots alive together never overlap
+      break;
+    memref = view.getViewSource();
+  }
+  return memref;
+}
+
+namespace {
+class Outliner {
+public:
+  explicit Outliner(ModuleOp module) : module(module), symbols(module) {}
+
+  /// Returns whether the kernel was a new one.
+  bool outline(scf::ParallelOp loop) {
+    OpBuilder builder(loop);
+    SetVector<Value> captured;
+    getUsedValuesDefinedAbove(loop.getRegion(), captured);
+    captured.insert(loop.getStep()[0]);
+    SmallVector<Value> arguments;
+    SmallVector<Operation *> constants;
+    for (Value value : captured) {
+      if (Operation *def = value.getDefiningOp();
+          def && def->hasTrait<OpTrait::ConstantLike>())
+        constants.push_back(def);
+      else
+        arguments.push_back(value);
+    }
+    func::FuncOp kernel = buildKernel(loop, arguments, constants);
+    std::string text;
+    llvm::raw_string_ostream stream(text);
+    kernel.print(stream, OpPrintingFlags().useLocalScope());
+    auto [entry, isNew] = known.try_emplace(text, kernel);
+    if (!isNew)
+      kernel.erase();
+    else
+      nameKernel(kernel, loop);
+    kernel = entry->second;
+
+    int64_t step = getConstantIntValue(loop.getStep()[0]).value_or(1);
+    int64_t grain =
+        llvm::divideCeil(kWorkPerTask,
+                         std::max<int64_t>(workOf(loop), 1) * step) *
+        step;
+    LaunchOp::create(builder, loop.getLoc(),
+                     FlatSymbolRefAttr::get(kernel.getNameAttr()),
+                     loop.getLowerBound()[0], loop.getUpperBound()[0],
+                     builder.getI64IntegerAttr(grain), arguments);
+    loop.erase();
+    return isNew;
+  }
+
+private:
+  func::FuncOp buildKernel(scf::ParallelOp loop, ArrayRef<Value> arguments,
+                           ArrayRef<Operation *> constants) {
+    OpBuilder builder(module.getBodyRegion());
+    builder.setInsertionPointToEnd(module.getBody());
+    SmallVector<Type> types{builder.getIndexType(), builder.getIndexType()};
+    llvm::append_range(types, ValueRange(arguments).getTypes());
+    auto kernel = func::FuncOp::create(builder, loop.getLoc(), "kernel",
+                                       builder.getFunctionType(types, {}));
+    kernel.setPrivate();
+    kernel->setAttr(kKernelNameAttrName, builder.getUnitAttr());
+    Block *entry = kernel.addEntryBlock();
+    builder.setInsertionPointToStart(entry);
+    IRMapping mapping;
+    for (Operation *constant : constants)
+      builder.clone(*constant, mapping);
+    llvm::DenseMap<Value, unsigned> sharers;
+    for (Value argument : arguments)
+      if (isa<MemRefType>(argument.getType()))
+        ++sharers[baseOf(argument)];
+    for (auto [i, argument] : llvm::enumerate(arguments)) {
+      mapping.map(argument, entry->getArgument(i + 2));
+      if (isa<MemRefType>(argument.getType()) && sharers[baseOf(argument)] == 1)
+        kernel.setArgAttr(i + 2, "llvm.noalias", builder.getUnitAttr());
+    }
+    auto body = cast<scf::ParallelOp>(builder.clone(*loop, mapping));
+    body->removeAttr(kKernelNameAttrName);
+    body.getLowerBoundMutable().assign(entry->getArgument(0));
+    body.getUpperBoundMutable().assign(entry->getArgument(1));
+    builder.setInsertionPointToEnd(entry);
+    func::ReturnOp::create(builder, loop.getLoc());
+    return kernel;
+  }
+
+  void nameKernel(func::FuncOp kernel, scf::ParallelOp loop) {
+    auto attr = loop->getAttrOfType<StringAttr>(kKernelNameAttrName);
+    std::string base = attr ? attr.getValue().str() : "loop";
+    for (char &c : base)
+      c = llvm::isAlnum(c) ? c : '_';
+    kernel.setName(base + "_" + std::to_string(numbers[base]++));
+  }
+
+  ModuleOp module;
+  SymbolTable symbols;
+  llvm::StringMap<func::FuncOp> known;
+  llvm::StringMap<int> numbers;
+};
+
+struct OutlineKernelsPass
+    : jpmhc::impl::OutlineKernelsBase<OutlineKernelsPass> {
+  void runOnOperation() override {
+    SmallVector<scf::ParallelOp> loops;
+    for (auto function : getOperation().getOps<func::FuncOp>())
+      if (!function.isDeclaration())
+        llvm::append_range(
+            loops, function.getBody().front().getOps<scf::ParallelOp>());
+    Outliner outliner(getOperation());
+    for (scf::ParallelOp loop : loops) {
+      if (outliner.outline(loop))
+        ++kernels;
+      else
+        ++shared;
+    }
+  }
+};
+} // namespace

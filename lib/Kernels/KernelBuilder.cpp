@@ -1,0 +1,410 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "jpmhc/Kernels/KernelBuilder.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+#include "mlir/IR/BuiltinTypes.h"
+
+using namespace mlir;
+using namespace jpmhc;
+
+/// Sums may be reordered (vector lanes) and contracted to fused multiply-adds;
+/// NaN and Inf keep their meaning, so neither `nnan`, `ninf` nor `arcp`
+/// (rsqrt(0) would become NaN) is ever set.
+static constexpr arith::FastMathFlags kFastMath =
+    arith::FastMathFlags::reassoc | arith::FastMathFlags::contract |
+    arith::FastMathFlags::nsz;
+
+static bool isFloat(Val v) {
+  return isa<FloatType>(getElementTypeOrSelf(v.type()));
+}
+
+static Val like(Val model, double number) {
+  KernelBuilder &k = model.builder();
+  if (isa<IndexType>(model.type()))
+    return k.index(static_cast<int64_t>(number));
+  auto element = cast<FloatType>(getElementTypeOrSelf(model.type()));
+  Value scalar = arith::ConstantOp::create(k.builder, k.loc,
+                                           FloatAttr::get(element, number));
+  if (auto vector = dyn_cast<VectorType>(model.type()))
+    return k.wrap(
+        vector::BroadcastOp::create(k.builder, k.loc, vector, scalar));
+  return k.wrap(scalar);
+}
+
+/// Broadcasts a scalar operand to the other's vector.
+static void unify(Val &a, Val &b) {
+  KernelBuilder &k = a.builder();
+  auto splatTo = [&](Val v, Type vector) {
+    auto type = VectorType::get(cast<VectorType>(vector).getShape(), v.type());
+    return k.wrap(vector::BroadcastOp::create(k.builder, k.loc, type, v));
+  };
+  if (isa<VectorType>(a.type()) && !isa<VectorType>(b.type()))
+    b = splatTo(b, a.type());
+  else if (!isa<VectorType>(a.type()) && isa<VectorType>(b.type()))
+    a = splatTo(a, b.type());
+}
+
+template <typename FloatOp, typename IndexOp> static Val binary(Val a, Val b) {
+  unify(a, b);
+  KernelBuilder &k = a.builder();
+  if (isFloat(a))
+    return k.wrap(FloatOp::create(k.builder, k.loc, a, b, kFastMath));
+  return k.wrap(IndexOp::create(k.builder, k.loc, a, b));
+}
+
+template <typename MathOp> static Val unary(Val a) {
+  KernelBuilder &k = a.builder();
+  return k.wrap(MathOp::create(k.builder, k.loc, a, kFastMath));
+}
+
+static Val compare(Val a, Val b, arith::CmpFPredicate floats,
+                   arith::CmpIPredicate integers) {
+  unify(a, b);
+  KernelBuilder &k = a.builder();
+  if (isFloat(a))
+    return k.wrap(arith::CmpFOp::create(k.builder, k.loc, floats, a, b));
+  return k.wrap(arith::CmpIOp::create(k.builder, k.loc, integers, a, b));
+}
+
+namespace jpmhc {
+Val operator+(Val a, Val b) {
+  return binary<arith::AddFOp, arith::AddIOp>(a, b);
+}
+Val operator-(Val a, Val b) {
+  return binary<arith::SubFOp, arith::SubIOp>(a, b);
+}
+Val operator*(Val a, Val b) {
+  return binary<arith::MulFOp, arith::MulIOp>(a, b);
+}
+Val operator/(Val a, Val b) {
+  return binary<arith::DivFOp, arith::DivUIOp>(a, b);
+}
+Val operator%(Val a, Val b) {
+  return binary<arith::RemFOp, arith::RemUIOp>(a, b);
+}
+Val operator-(Val a) { return unary<arith::NegFOp>(a); }
+Val operator+(Val a, double b) { return a + like(a, b); }
+Val operator-(Val a, double b) { return a - like(a, b); }
+Val operator*(Val a, double b) { return a * like(a, b); }
+Val operator/(Val a, double b) { return a / like(a, b); }
+Val operator+(double a, Val b) { return like(b, a) + b; }
+Val operator-(double a, Val b) { return like(b, a) - b; }
+Val operator*(double a, Val b) { return like(b, a) * b; }
+Val operator/(double a, Val b) { return like(b, a) / b; }
+Val operator<(Val a, Val b) {
+  return compare(a, b, arith::CmpFPredicate::OLT, arith::CmpIPredicate::ult);
+}
+Val operator<=(Val a, Val b) {
+  return compare(a, b, arith::CmpFPredicate::OLE, arith::CmpIPredicate::ule);
+}
+Val operator>(Val a, Val b) {
+  return compare(a, b, arith::CmpFPredicate::OGT, arith::CmpIPredicate::ugt);
+}
+Val operator>=(Val a, Val b) {
+  return compare(a, b, arith::CmpFPredicate::OGE, arith::CmpIPredicate::uge);
+}
+Val equal(Val a, Val b) {
+  return compare(a, b, arith::CmpFPredicate::OEQ, arith::CmpIPredicate::eq);
+}
+Val operator&&(Val a, Val b) {
+  return a.builder().wrap(
+      arith::AndIOp::create(a.builder().builder, a.builder().loc, a, b));
+}
+Val operator||(Val a, Val b) {
+  return a.builder().wrap(
+      arith::OrIOp::create(a.builder().builder, a.builder().loc, a, b));
+}
+Val select(Val condition, Val a, Val b) {
+  unify(a, b);
+  KernelBuilder &k = a.builder();
+  return k.wrap(arith::SelectOp::create(k.builder, k.loc, condition, a, b));
+}
+Val min(Val a, Val b) {
+  return binary<arith::MinimumFOp, arith::MinUIOp>(a, b);
+}
+Val max(Val a, Val b) {
+  return binary<arith::MaximumFOp, arith::MaxUIOp>(a, b);
+}
+Val exp(Val a) { return unary<math::ExpOp>(a); }
+Val log(Val a) { return unary<math::LogOp>(a); }
+Val sqrt(Val a) { return unary<math::SqrtOp>(a); }
+Val rsqrt(Val a) { return 1.0 / sqrt(a); }
+Val tanh(Val a) { return unary<math::TanhOp>(a); }
+Val abs(Val a) { return unary<math::AbsFOp>(a); }
+Val sigmoid(Val a) { return 1.0 / (1.0 + exp(-a)); }
+} // namespace jpmhc
+
+// ---- constants and sizes
+// -------------------------------------------------------------------------------------------
+
+Val KernelBuilder::index(int64_t value) {
+  return wrap(arith::ConstantIndexOp::create(builder, loc, value));
+}
+
+Val KernelBuilder::f32(double value) {
+  return wrap(arith::ConstantOp::create(
+      builder, loc, builder.getF32FloatAttr(static_cast<float>(value))));
+}
+
+Type KernelBuilder::laneType() {
+  return lanes() == 1 ? Type(builder.getF32Type())
+                      : VectorType::get({lanes()}, builder.getF32Type());
+}
+
+Val KernelBuilder::splat(double value) {
+  if (lanes() == 1)
+    return f32(value);
+  return wrap(
+      vector::BroadcastOp::create(builder, loc, laneType(), f32(value)));
+}
+
+Val KernelBuilder::dim(Value memref, int64_t i) {
+  auto type = cast<MemRefType>(memref.getType());
+  i = i < 0 ? i + type.getRank() : i;
+  if (!type.isDynamicDim(i))
+    return index(type.getDimSize(i));
+  return wrap(memref::DimOp::create(builder, loc, memref, i));
+}
+
+Val KernelBuilder::elements(Value memref, int64_t begin, int64_t end) {
+  int64_t rank = cast<MemRefType>(memref.getType()).getRank();
+  begin = begin < 0 ? begin + rank : begin;
+  end = end < 0 ? end + rank : end;
+  Val product = index(1);
+  for (int64_t i = begin; i < end; ++i)
+    product = i == begin ? dim(memref, i) : product * dim(memref, i);
+  return product;
+}
+
+Val KernelBuilder::toFloat(Val value) {
+  Value integer = value;
+  if (isa<IndexType>(value.type()))
+    integer =
+        arith::IndexCastOp::create(builder, loc, builder.getI64Type(), integer);
+  return wrap(
+      arith::SIToFPOp::create(builder, loc, builder.getF32Type(), integer));
+}
+
+// ---- loops
+// -----------------------------------------------------------------------------------------------------------
+
+void KernelBuilder::rows(Val n, Body body) {
+  scf::ParallelOp::create(
+      builder, loc, ValueRange{index(0)}, ValueRange{n}, ValueRange{index(1)},
+      [&](OpBuilder &inner, Location, ValueRange ivs) {
+        OpBuilder::InsertionGuard guard(builder);
+        builder.setInsertionPoint(inner.getInsertionBlock(),
+                                  inner.getInsertionPoint());
+        body(wrap(ivs[0]));
+      });
+}
+
+void KernelBuilder::columns(Val n, Body body) { rows(n, body); }
+
+void KernelBuilder::rowChunks(Val n, int64_t partials,
+                              function_ref<void(Val, Val, Val)> body) {
+  Val count = index(partials);
+  Val size = (n + (partials - 1.0)) / count;
+  rows(count, [&](Val chunk) {
+    Val lower = min(chunk * size, n);
+    body(chunk, lower, min(lower + size, n));
+  });
+}
+
+SmallVector<Val> KernelBuilder::reduceColumns(Val n, ArrayRef<Reduction> kinds,
+                                              ReduceBody body) {
+  SmallVector<Value> init;
+  for (Reduction kind : kinds)
+    init.push_back(f32(kind == Reduction::sum
+                           ? 0.0
+                           : -std::numeric_limits<double>::infinity()));
+  auto combine = [&](Reduction kind, Val a, Val b) {
+    return kind == Reduction::sum ? a + b : max(a, b);
+  };
+  auto loop =
+      scf::ParallelOp::create(builder, loc, ValueRange{index(0)}, ValueRange{n},
+                              ValueRange{index(1)}, init, nullptr);
+  OpBuilder::InsertionGuard guard(builder);
+  builder.setInsertionPointToStart(loop.getBody());
+  SmallVector<Value> terms;
+  for (Val term : body(wrap(loop.getInductionVars()[0])))
+    terms.push_back(term);
+  auto reduce = scf::ReduceOp::create(builder, loc, terms);
+  for (auto [kind, region] : llvm::zip(kinds, reduce.getReductions())) {
+    builder.setInsertionPointToStart(&region.front());
+    Val result =
+        combine(kind, wrap(region.getArgument(0)), wrap(region.getArgument(1)));
+    scf::ReduceReturnOp::create(builder, loc, result);
+  }
+  return llvm::map_to_vector(loop.getResults(),
+                             [&](Value v) { return wrap(v); });
+}
+
+Val KernelBuilder::sum(Val n, function_ref<Val(Val)> body) {
+  return reduceColumns(n, {Reduction::sum},
+                       [&](Val i) { return SmallVector<Val>{body(i)}; })[0];
+}
+
+Val KernelBuilder::maximum(Val n, function_ref<Val(Val)> body) {
+  return reduceColumns(n, {Reduction::max},
+                       [&](Val i) { return SmallVector<Val>{body(i)}; })[0];
+}
+
+SmallVector<Val> KernelBuilder::loop(Val lower, Val upper, Val step,
+                                     ArrayRef<Val> init, LoopBody body) {
+  SmallVector<Value> carried(init.begin(), init.end());
+  auto loop = scf::ForOp::create(
+      builder, loc, lower, upper, step, carried,
+      [&](OpBuilder &inner, Location, Value iv, ValueRange args) {
+        OpBuilder::InsertionGuard guard(builder);
+        builder.setInsertionPoint(inner.getInsertionBlock(),
+                                  inner.getInsertionPoint());
+        SmallVector<Val> in =
+            llvm::map_to_vector(args, [&](Value v) { return wrap(v); });
+        SmallVector<Value> out;
+        for (Val v : body(wrap(iv), in))
+          out.push_back(v);
+        scf::YieldOp::create(builder, loc, out);
+      });
+  return llvm::map_to_vector(loop.getResults(),
+                             [&](Value v) { return wrap(v); });
+}
+
+void KernelBuilder::loop(Val lower, Val upper, Body body) {
+  loop(lower, upper, index(1), {}, [&](Val iv, ArrayRef<Val>) {
+    body(iv);
+    return SmallVector<Val>{};
+  });
+}
+
+void KernelBuilder::ifThen(Val condition, function_ref<void()> body) {
+  auto op =
+      scf::IfOp::create(builder, loc, condition, /*withElseRegion=*/false);
+  OpBuilder::InsertionGuard guard(builder);
+  builder.setInsertionPointToStart(op.thenBlock());
+  body();
+}
+
+// ---- memory
+// ------------------------------------------------------------------------------------------------------------
+
+Val KernelBuilder::convert(Val value, Type element) {
+  Type from = getElementTypeOrSelf(value.type());
+  if (from == element || !isa<FloatType>(from) || !isa<FloatType>(element))
+    return value;
+  Type to = element;
+  if (auto vector = dyn_cast<VectorType>(value.type()))
+    to = VectorType::get(vector.getShape(), element);
+  if (from.getIntOrFloatBitWidth() < element.getIntOrFloatBitWidth())
+    return wrap(arith::ExtFOp::create(builder, loc, to, value,
+                                      arith::FastMathFlagsAttr()));
+  return wrap(arith::TruncFOp::create(builder, loc, to, value));
+}
+
+static SmallVector<Value> values(ArrayRef<Val> vals) {
+  return SmallVector<Value>(vals.begin(), vals.end());
+}
+
+Val KernelBuilder::load(Value memref, ArrayRef<Val> indices) {
+  Val loaded =
+      wrap(memref::LoadOp::create(builder, loc, memref, values(indices)));
+  Type element = getElementTypeOrSelf(loaded.type());
+  if (isa<FloatType>(element) && element.getIntOrFloatBitWidth() < 32)
+    return convert(loaded, builder.getF32Type());
+  return loaded;
+}
+
+void KernelBuilder::store(Val value, Value memref, ArrayRef<Val> indices) {
+  Type element =
+      getElementTypeOrSelf(cast<MemRefType>(memref.getType()).getElementType());
+  memref::StoreOp::create(builder, loc, convert(value, element), memref,
+                          values(indices));
+}
+
+void KernelBuilder::accumulate(Val value, Value memref, ArrayRef<Val> indices) {
+  store(load(memref, indices) + value, memref, indices);
+}
+
+Value KernelBuilder::scratch(ArrayRef<int64_t> shape, Type element) {
+  auto type = MemRefType::get(shape, element ? element : builder.getF32Type());
+  return memref::AllocaOp::create(builder, loc, type,
+                                  builder.getI64IntegerAttr(64));
+}
+
+Value KernelBuilder::temporary(ArrayRef<int64_t> shape, Type element) {
+  auto type = MemRefType::get(shape, element ? element : builder.getF32Type());
+  return memref::AllocOp::create(builder, loc, type,
+                                 builder.getI64IntegerAttr(64));
+}
+
+Value KernelBuilder::asRows(Value memref, unsigned trailing) {
+  auto type = cast<MemRefType>(memref.getType());
+  int64_t leading = type.getRank() - trailing;
+  if (leading == 1)
+    return memref;
+  if (leading == 0) {
+    SmallVector<ReassociationIndices> groups;
+    SmallVector<int64_t> shape{1};
+    llvm::append_range(shape, type.getShape());
+    for (unsigned i = 0; i < trailing; ++i)
+      groups.push_back(i == 0 ? ReassociationIndices{0, 1}
+                              : ReassociationIndices{i + 1});
+    return memref::ExpandShapeOp::create(builder, loc, shape, memref, groups);
+  }
+  SmallVector<ReassociationIndices> groups{
+      llvm::to_vector<2>(llvm::seq<int64_t>(0, leading))};
+  for (unsigned i = 0; i < trailing; ++i)
+    groups.push_back({leading + i});
+  return memref::CollapseShapeOp::create(builder, loc, memref, groups);
+}
+
+// ---- tokens
+// --------------------------------------------------------------------------------------------------------------
+
+void KernelBuilder::tokens(Val n, function_ref<void(Tokens)> body) {
+  Val step = index(lanes());
+  auto loop = scf::ParallelOp::create(
+      builder, loc, ValueRange{index(0)}, ValueRange{n}, ValueRange{step},
+      [&](OpBuilder &inner, Location, ValueRange ivs) {
+        OpBuilder::InsertionGuard guard(builder);
+        builder.setInsertionPoint(inner.getInsertionBlock(),
+                                  inner.getInsertionPoint());
+        Val first = wrap(ivs[0]);
+        body({first, lanes() == 1 ? index(1) : min(step, n - first)});
+      });
+  loop->setAttr("jpmhc.tokens", builder.getUnitAttr());
+}
+
+Val KernelBuilder::loadTokens(Tokens tokens, Value memref,
+                              ArrayRef<Val> indices) {
+  SmallVector<Val> position{tokens.first};
+  llvm::append_range(position, indices);
+  if (lanes() == 1)
+    return load(memref, position);
+  Val last = tokens.count - 1.0;
+  SmallVector<Value> elements;
+  for (int64_t lane = 0; lane < lanes(); ++lane) {
+    position[0] = tokens.first + min(index(lane), last);
+    elements.push_back(load(memref, position));
+  }
+  return wrap(
+      vector::FromElementsOp::create(builder, loc, laneType(), elements));
+}
+
+void KernelBuilder::storeTokens(Tokens tokens, Val value, Value memref,
+                                ArrayRef<Val> indices) {
+  SmallVector<Val> position{tokens.first};
+  llvm::append_range(position, indices);
+  if (lanes() == 1)
+    return store(value, memref, position);
+  // Lanes past the end are written first, to the last token, so that the last
+  // token's own lane overwrites them: no branch in the loop.
+  Val last = tokens.count - 1.0;
+  for (int64_t lane = lanes() - 1; lane >= 0; --lane) {
+    position[0] = tokens.first + min(index(lane), last);
+    store(wrap(vector::ExtractOp::create(builder, loc, value, lane)), memref,
+          position);
+  }
+}

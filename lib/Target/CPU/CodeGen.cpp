@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "CodeGen.h"
+#include "mlir/Target/LLVMIR/Export.h"
+#include "llvm/Analysis/TargetTransformInfo.h"
+#include "llvm/IR/LegacyPassManager.h"
+#include "llvm/IR/Module.h"
+#include "llvm/MC/TargetRegistry.h"
+#include "llvm/Passes/PassBuilder.h"
+#include "llvm/Support/SmallVectorMemoryBuffer.h"
+#include "llvm/Support/TargetSelect.h"
+#include "llvm/Target/TargetMachine.h"
+#include "llvm/TargetParser/Host.h"
+
+using namespace jpmhc;
+
+CPUTarget CPUTarget::host() {
+  CPUTarget target;
+  target.triple = llvm::sys::getProcessTriple();
+  target.chip = llvm::sys::getHostCPUName().str();
+  llvm::StringMap<bool> features = llvm::sys::getHostCPUFeatures();
+  std::vector<std::string> list;
+  for (auto &feature : features)
+    list.push_back((feature.getValue() ? "+" : "-") + feature.getKey().str());
+  llvm::sort(list);
+  target.features = llvm::join(list, ",");
+  target.lanes = features.lookup("avx512f") ? 16
+                 : features.lookup("avx2")  ? 8
+                                            : 4;
+  return target;
+}
+
+static llvm::Expected<std::unique_ptr<llvm::TargetMachine>>
+createTargetMachine(const CPUOptions &options) {
+  static const bool initialized = [] {
+    llvm::InitializeNativeTarget();
+    llvm::InitializeNativeTargetAsmPrinter();
+    return true;
+  }();
+  (void)initialized;
+  std::string error;
+  llvm::Triple triple(options.target.triple);
+  const llvm::Target *target =
+      llvm::TargetRegistry::lookupTarget(triple, error);
+  if (!target)
+    return llvm::createStringError("expected a known target, got " +
+                                   options.target.triple + ": " + error);
+  llvm::TargetOptions targetOptions;
+  auto level = options.optLevel >= 2 ? llvm::CodeGenOptLevel::Default
+                                     : llvm::CodeGenOptLevel::Less;
+  return std::unique_ptr<llvm::TargetMachine>(target->createTargetMachine(
+      triple, options.target.chip, options.target.features, targetOptions,
+      llvm::Reloc::PIC_, std::nullopt, level));
+}
+
+/// Every function is compiled for the processor at its full vector width (LLVM
+/// prefers 256 bits by default on some).
+static void setFunctionAttributes(llvm::Module &module,
+                                  const CPUTarget &target) {
+  std::string width = std::to_string(target.lanes * 32);
+  for (llvm::Function &function : module) {
+    if (function.isDeclaration())
+      continue;
+    function.addFnAttr("target-cpu", target.chip);
+    function.addFnAttr("target-features", target.features);
+    function.addFnAttr("prefer-vector-width", width);
+    function.addFnAttr("min-legal-vector-width", width);
+  }
+}
+
+static void optimize(llvm::Module &module, llvm::TargetMachine &machine,
+                     unsigned level) {
+  llvm::LoopAnalysisManager loops;
+  llvm::FunctionAnalysisManager functions;
+  llvm::CGSCCAnalysisManager cgscc;
+  llvm::ModuleAnalysisManager modules;
+  llvm::PipelineTuningOptions tuning;
+  tuning.LoopVectorization = tuning.SLPVectorization = true;
+  llvm::PassBuilder builder(&machine, tuning);
+  builder.registerModuleAnalyses(modules);
+  builder.registerCGSCCAnalyses(cgscc);
+  builder.registerFunctionAnalyses(functions);
+  builder.registerLoopAnalyses(loops);
+  builder.crossRegisterProxies(loops, functions, cgscc, modules);
+  auto optLevel = level == 0   ? llvm::OptimizationLevel::O0
+                  : level == 1 ? llvm::OptimizationLevel::O1
+                  : level == 2 ? llvm::OptimizationLevel::O2
+                               : llvm::OptimizationLevel::O3;
+  llvm::ModulePassManager passes =
+      level == 0 ? builder.buildO0DefaultPipeline(optLevel)
+                 : builder.buildPerModuleDefaultPipeline(optLevel);
+  passes.run(module, modules);
+}
+
+llvm::Expected<std::unique_ptr<llvm::MemoryBuffer>>
+jpmhc::generateObject(mlir::ModuleOp module, const CPUOptions &options,
+                      llvm::StringRef name) {
+  llvm::LLVMContext context;
+  std::unique_ptr<llvm::Module> llvmModule =
+      mlir::translateModuleToLLVMIR(module, context, name);
+  if (!llvmModule)
+    return llvm::createStringError(
+        "expected a module in the LLVM dialect for " + name);
+  auto machine = createTargetMachine(options);
+  if (!machine)
+    return machine.takeError();
+  llvmModule->setDataLayout((*machine)->createDataLayout());
+  llvmModule->setTargetTriple(llvm::Triple(options.target.triple));
+  setFunctionAttributes(*llvmModule, options.target);
+  optimize(*llvmModule, **machine, options.optLevel);
+  llvm::SmallVector<char, 0> object;
+  llvm::raw_svector_ostream stream(object);
+  llvm::legacy::PassManager emit;
+  if ((*machine)->addPassesToEmitFile(emit, stream, nullptr,
+                                      llvm::CodeGenFileType::ObjectFile))
+    return llvm::createStringError(
+        "expected a target that writes object files, got " +
+        options.target.triple);
+  emit.run(*llvmModule);
+  return std::make_unique<llvm::SmallVectorMemoryBuffer>(std::move(object),
+                                                         name, false);
+}

@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// LLVM dialect to machine code for one processor.
+#ifndef JPMHC_LIB_TARGET_CPU_CODEGEN_H
+#define JPMHC_LIB_TARGET_CPU_CODEGEN_H
+
+#include "jpmhc/Target/CPU.h"
+#include "llvm/Support/MemoryBuffer.h"
+
+namespace jpmhc {
+
+/// Translates a module in the LLVM dialect, optimises it and returns an object
+/// file.
+llvm::Expected<std::unique_ptr<llvm::MemoryBuffer>>
+generateObject(mlir::ModuleOp module, const CPUOptions &options,
+               llvm::StringRef name);
+
+} // namespace jpmhc
+
+#endif // JPMHC_LIB_TARGET_CPU_CODEGEN_H

@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Runs passes and pipelines on textual IR.
+#include "jpmhc/Dialect/JPMHC/Transforms/Passes.h"
+#include "jpmhc/Pipelines/Pipelines.h"
+#include "mlir/Tools/mlir-opt/MlirOptMain.h"
+#include "mlir/Transforms/Passes.h"
+
+int main(int argc, char **argv) {
+  mlir::DialectRegistry registry;
+  jpmhc::registerAllDialects(registry);
+  jpmhc::registerJPMHCPasses();
+  jpmhc::registerPipelines();
+  mlir::registerTransformsPasses();
+  return mlir::asMainReturnCode(
+      mlir::MlirOptMain(argc, argv, "jpmhc optimizer driver\n", registry));
+}
