@@ -29,14 +29,17 @@ CPUTarget CPUTarget::host() {
   return target;
 }
 
-static llvm::Expected<std::unique_ptr<llvm::TargetMachine>>
-createTargetMachine(const CPUOptions &options) {
+void jpmhc::initializeNativeTarget() {
   static const bool initialized = [] {
     llvm::InitializeNativeTarget();
     llvm::InitializeNativeTargetAsmPrinter();
     return true;
   }();
   (void)initialized;
+}
+
+static llvm::Expected<std::unique_ptr<llvm::TargetMachine>>
+createTargetMachine(const CPUOptions &options) {
   std::string error;
   llvm::Triple triple(options.target.triple);
   const llvm::Target *target =

@@ -8,6 +8,9 @@
 
 namespace jpmhc {
 
+/// Must run before anything else of LLVM's code generation; cheap to repeat.
+void initializeNativeTarget();
+
 /// Translates a module in the LLVM dialect, optimises it and returns an object
 /// file.
 llvm::Expected<std::unique_ptr<llvm::MemoryBuffer>>

@@ -154,6 +154,9 @@ static llvm::Expected<std::unique_ptr<llvm::orc::LLJIT>> createJIT() {
 
 llvm::Expected<std::unique_ptr<Executable>>
 jpmhc::compileForCPU(ModuleOp module, const CPUOptions &options) {
+  initializeNativeTarget();
+  module->getContext()
+      ->loadDialect<JPMHCDialect>(); // a module may hold upstream ops alone
   std::vector<EntrySpec> entries = signaturesOf(module);
   OwningOpRef<ModuleOp> host = module.clone();
   host->getOperation()->setAttr(

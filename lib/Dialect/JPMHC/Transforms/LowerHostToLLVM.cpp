@@ -347,7 +347,7 @@ static void declareKernels(ModuleOp module) {
       kernels.push_back(function);
   auto pointer = pointerType(module.getContext());
   for (func::FuncOp kernel : kernels) {
-    OpBuilder b(kernel);
+    OpBuilder b = OpBuilder::atBlockEnd(module.getBody());
     std::string name = kernel.getName().str();
     Location loc = kernel.getLoc();
     kernel.erase();

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Compiles a module given as text and runs one of its functions on float
+// arrays.
+#ifndef JPMHC_TEST_UNIT_TARGET_RUNMODULE_H
+#define JPMHC_TEST_UNIT_TARGET_RUNMODULE_H
+
+#include "jpmhc/Pipelines/Pipelines.h"
+#include "jpmhc/Runtime/Launch.h"
+#include "jpmhc/Target/CPU.h"
+#include "mlir/IR/MLIRContext.h"
+#include "mlir/Parser/Parser.h"
+#include "gtest/gtest.h"
+#include <cstdlib>
+#include <vector>
+
+namespace jpmhc::test {
+
+using Array = std::vector<float>;
+
+/// Results of the first function of `text`, all tensors f32.
+inline std::vector<Array> runModule(llvm::StringRef text,
+                                    std::vector<Array> inputs) {
+  mlir::DialectRegistry registry;
+  registerAllDialects(registry);
+  mlir::MLIRContext context(registry);
+  auto module = mlir::parseSourceString<mlir::ModuleOp>(text, &context);
+  EXPECT_TRUE(module);
+  auto executable = compileForCPU(*module, CPUOptions());
+  if (!executable) {
+    ADD_FAILURE() << llvm::toString(executable.takeError());
+    return {};
+  }
+  const EntrySpec &entry = (*executable)->entries()[0];
+  std::vector<Array> results;
+  std::vector<void *> buffers;
+  for (Array &input : inputs)
+    buffers.push_back(input.data());
+  for (size_t i = 0; i < entry.results.size(); ++i) {
+    int64_t size = 1;
+    for (int64_t d : entry.results[i].shape)
+      size *= d;
+    results.emplace_back(size);
+  }
+  for (size_t i = 0; i < entry.results.size(); ++i)
+    if (entry.aliases[i] < 0)
+      buffers.push_back(results[i].data());
+  void *arena = std::aligned_alloc(64, std::max<int64_t>(entry.arenaBytes, 64));
+  buffers.push_back(arena);
+  jpmhcContext *runtime = nullptr;
+  EXPECT_EQ(jpmhcContextCreate("cpu", &runtime), 0);
+  EXPECT_EQ((*executable)->run(0, runtime, buffers.data()), 0)
+      << jpmhcLastError(runtime);
+  jpmhcContextDestroy(runtime);
+  std::free(arena);
+  for (size_t i = 0; i < entry.results.size(); ++i)
+    if (entry.aliases[i] >= 0)
+      results[i] = inputs[entry.aliases[i]];
+  return results;
+}
+
+} // namespace jpmhc::test
+
+#endif // JPMHC_TEST_UNIT_TARGET_RUNMODULE_H
