@@ -12,6 +12,20 @@ if(JPMHC_CCACHE)
 endif()
 
 add_link_options(-fuse-ld=lld)
+
+set(JPMHC_SANITIZER "" CACHE STRING "address (with undefined behaviour) or thread; empty for none")
+set_property(CACHE JPMHC_SANITIZER PROPERTY STRINGS "" address thread)
+if(JPMHC_SANITIZER STREQUAL address)
+  # vptr checks need RTTI, which LLVM is built without.
+  add_compile_options(-fsanitize=address,undefined -fno-sanitize=vptr,function -fno-sanitize-recover=all
+                      -fno-omit-frame-pointer -g1)
+  add_link_options(-fsanitize=address,undefined -shared-libsan)
+elseif(JPMHC_SANITIZER STREQUAL thread)
+  add_compile_options(-fsanitize=thread -g1)
+  add_link_options(-fsanitize=thread -shared-libsan)
+elseif(JPMHC_SANITIZER)
+  message(FATAL_ERROR "expected JPMHC_SANITIZER to be address, thread or empty, got ${JPMHC_SANITIZER}")
+endif()
 if(CMAKE_CXX_COMPILER_ID MATCHES Clang)
   add_compile_options("$<$<COMPILE_LANGUAGE:CXX>:SHELL:-Xclang -fno-pch-timestamp>")
 endif()
@@ -48,4 +62,11 @@ function(jpmhc_add_tool name)
   add_dependencies(${name} JPMHCGenerated)
   target_link_libraries(${name} PRIVATE ${ARG_LINK})
   mlir_target_link_libraries(${name} PRIVATE MLIR)
+endfunction()
+
+# jpmhc_add_unittest(NAME SOURCES... [LINK libraries...]): a GoogleTest program that ctest runs.
+function(jpmhc_add_unittest name)
+  cmake_parse_arguments(ARG "" "" "LINK" ${ARGN})
+  jpmhc_add_tool(${name} ${ARG_UNPARSED_ARGUMENTS} LINK ${ARG_LINK} GTest::gtest GTest::gtest_main)
+  add_test(NAME ${name} COMMAND ${name})
 endfunction()
