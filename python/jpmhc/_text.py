@@ -63,7 +63,9 @@ def generic(value: object) -> str:
         return string(value)
     if isinstance(value, (list, tuple, np.ndarray)):
         return f"[{', '.join(generic(v) for v in value)}]"
-    raise ConfigError("value has no attribute form", expected="a number, string or list", given=value)
+    raise ConfigError(
+        "value has no attribute form", expected="a number, string or list", given=value
+    )
 
 
 def dictionary(values: dict[str, object]) -> str:

@@ -25,7 +25,7 @@ _FLOAT_WIDTH = {"bf16": 16, "f16": 16, "f32": 32, "f64": 64}
 _INTEGER_WIDTH = {"i1": 1, "i8": 8, "i32": 32, "i64": 64}
 
 
-# ---- broadcasting and element types ---------------------------------------------------------
+# ---- broadcasting and element types ----
 
 
 def broadcast_shapes(*shapes: tuple[int, ...]) -> tuple[int, ...]:
@@ -95,7 +95,9 @@ def align(*operands: Any) -> list[Tensor]:
                 hint="convert with astype",
             )
     if all(t.is_scalar for t in known):
-        return [_scalar(v, dtype) if t is None else t for v, t in zip(operands, tensors, strict=True)]
+        return [
+            _scalar(v, dtype) if t is None else t for v, t in zip(operands, tensors, strict=True)
+        ]
     shape = broadcast_shapes(*(t.shape for t in known if not t.is_scalar))
     return [
         _filled(v, shape, dtype) if t is None else broadcast_to(t, shape)
@@ -106,7 +108,9 @@ def align(*operands: Any) -> list[Tensor]:
 def _filled(value: Any, shape: tuple[int, ...], dtype: str) -> Tensor:
     if not is_float(dtype) and isinstance(value, float) and not value.is_integer():
         raise DTypeError(
-            "a fraction beside integers", expected=f"a whole number for {dtype}", given=value,
+            "a fraction beside integers",
+            expected=f"a whole number for {dtype}",
+            given=value,
             where=here(),
         )
     return full(shape, value, dtype)
@@ -253,7 +257,9 @@ def _convert(x: Tensor, dtype: str, result: str) -> Tensor:
 
     source = x.dtype
     if "index" in (source, dtype):
-        raise DTypeError("conversion", expected="numbers", given=f"{source} to {dtype}", where=here())
+        raise DTypeError(
+            "conversion", expected="numbers", given=f"{source} to {dtype}", where=here()
+        )
     if is_float(source) and is_float(dtype):
         if _FLOAT_WIDTH[source] == _FLOAT_WIDTH[dtype]:
             return astype(astype(x, "f32"), dtype)
@@ -271,7 +277,7 @@ def _convert(x: Tensor, dtype: str, result: str) -> Tensor:
     return cast("arith.extsi" if _INTEGER_WIDTH[source] < _INTEGER_WIDTH[dtype] else "arith.trunci")
 
 
-# ---- functions of one value -------------------------------------------------------------------
+# ---- functions of one value ----
 
 
 def _in_f32(function: Callable[..., Tensor], *operands: Tensor) -> Tensor:
@@ -410,7 +416,7 @@ def softmax(x: Any, axis: int = -1) -> Tensor:
     return _in_f32(formula, as_tensor(x))
 
 
-# ---- shapes ---------------------------------------------------------------------------------------
+# ---- shapes ----
 
 
 def _axis(axis: Any, ndim: int) -> int:
@@ -480,9 +486,7 @@ def _complete(target: tuple[int, ...], x: Tensor) -> tuple[int, ...]:
     return target
 
 
-def _collapse_groups(
-    source: tuple[int, ...], target: tuple[int, ...]
-) -> list[list[int]] | None:
+def _collapse_groups(source: tuple[int, ...], target: tuple[int, ...]) -> list[list[int]] | None:
     """Groups of axes of `source` whose products are the sizes of `target`, if there are such."""
     if not target:
         return [] if all(size == 1 for size in source) else None
@@ -525,7 +529,10 @@ def transpose(x: Any, *axes: Any) -> Tensor:
     permutation = [_axis(a, x.ndim) for a in order] if order else list(range(x.ndim))[::-1]
     if sorted(permutation) != list(range(x.ndim)):
         raise ShapeError(
-            "transpose", expected=f"a permutation of {x.ndim} axes", given=tuple(order), where=here()
+            "transpose",
+            expected=f"a permutation of {x.ndim} axes",
+            given=tuple(order),
+            where=here(),
         )
     if permutation == list(range(x.ndim)):
         return x
@@ -585,7 +592,10 @@ def _bounds(item: Any, length: int) -> tuple[int, int, int, bool]:
             )
         return int(item) % length, 1, 1, False
     raise ShapeError(
-        "index", expected="an integer, slice, None or ...", given=type(item).__name__, where=here(),
+        "index",
+        expected="an integer, slice, None or ...",
+        given=type(item).__name__,
+        where=here(),
         hint="jpmhc.embedding gathers rows by a tensor of ids",
     )
 
@@ -642,7 +652,9 @@ def concatenate(tensors: Sequence[Any], axis: int = 0) -> Tensor:
         others = [s for i, s in enumerate(part.shape) if i != axis]
         if part.ndim != first.ndim or others != [s for i, s in enumerate(first.shape) if i != axis]:
             raise ShapeError(
-                f"concatenate along axis {axis}", expected=first.shape, given=part.shape,
+                f"concatenate along axis {axis}",
+                expected=first.shape,
+                given=part.shape,
                 where=here(),
             )
     if len(parts) == 1:
@@ -660,7 +672,7 @@ def stack(tensors: Sequence[Any], axis: int = 0) -> Tensor:
     return concatenate([expand_dims(part, axis) for part in parts], axis)
 
 
-# ---- reductions -------------------------------------------------------------------------------------
+# ---- reductions ----
 
 
 def _reduce(x: Tensor, axis: Any, keepdims: bool, combiner: str, init: str) -> Tensor:
@@ -700,24 +712,28 @@ def max(x: Any, axis: Any = None, keepdims: bool = False) -> Tensor:  # noqa: A0
     if x.dtype in INTEGERS:
         bits = _INTEGER_WIDTH.get(x.dtype, 64)
         return _reduce(x, axis, keepdims, "arith.maxsi", str(-(2 ** (bits - 1))))
-    return _in_f32(
-        lambda v: _reduce(v, axis, keepdims, "arith.maximumf", "0xFF800000"), x
-    )
+    return _in_f32(lambda v: _reduce(v, axis, keepdims, "arith.maximumf", "0xFF800000"), x)
 
 
-# ---- products -----------------------------------------------------------------------------------------
+# ---- products ----
 
 
 def _product(lhs: Tensor, rhs: Tensor, maps: list[str], shape: tuple[int, ...]) -> Tensor:
     """A contraction accumulated in f32."""
     if lhs.dtype != rhs.dtype or not is_float(lhs.dtype):
         raise DTypeError(
-            "product", expected="two tensors of one floating-point type",
-            given=f"{lhs.dtype} and {rhs.dtype}", where=here(),
+            "product",
+            expected="two tensors of one floating-point type",
+            given=f"{lhs.dtype} and {rhs.dtype}",
+            where=here(),
         )
     trace = current_trace()
     value = trace.call(
-        trace.graph.contract, lhs.value, rhs.value, maps, tensor_type(shape, "f32"),
+        trace.graph.contract,
+        lhs.value,
+        rhs.value,
+        maps,
+        tensor_type(shape, "f32"),
         loc=user_location(),
     )
     return astype(Tensor(value, trace.frame), lhs.dtype)
@@ -746,7 +762,9 @@ def matmul(a: Any, b: Any) -> Tensor:
         return _matrix_product(lhs, rhs, "(m, n, k) -> (k, n)", rhs.shape[1])
     if lhs.shape[:-2] != rhs.shape[:-2]:
         raise ShapeError(
-            "batched product", expected=f"batch axes {lhs.shape[:-2]}", given=rhs.shape[:-2],
+            "batched product",
+            expected=f"batch axes {lhs.shape[:-2]}",
+            given=rhs.shape[:-2],
             where=here(),
         )
     batch, (m, k), n = lhs.shape[:-2], lhs.shape[-2:], rhs.shape[-1]
@@ -775,7 +793,9 @@ def linear(x: Any, weight: Any, bias: Any = None) -> Tensor:
     x, w = as_tensor(x), as_tensor(weight)
     if w.ndim != 2 or x.ndim < 1 or x.shape[-1] != w.shape[1]:
         raise ShapeError(
-            "linear", expected="x [..., K] and weight [N, K]", given=f"{x.shape} and {w.shape}",
+            "linear",
+            expected="x [..., K] and weight [N, K]",
+            given=f"{x.shape} and {w.shape}",
             where=here(),
         )
     out = _matrix_product(x, w, "(m, n, k) -> (n, k)", w.shape[0])

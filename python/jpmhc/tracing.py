@@ -12,17 +12,14 @@ import contextlib
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from jpmhc import _core
 from jpmhc._location import Location, describe, here, user_location
-from jpmhc.dtypes import NUMPY, dtype_name, is_float, tensor_type
+from jpmhc.dtypes import NUMPY, dtype_name, tensor_type
 from jpmhc.errors import CompileError, ConfigError, DTypeError, JpmhcError, ShapeError
-
-if TYPE_CHECKING:
-    from jpmhc.nn.module import Parameter
 
 _local = threading.local()
 
@@ -106,6 +103,10 @@ class Operators:
     __slots__ = ()
     __array_ufunc__ = None
     __array_priority__ = 1000
+
+    def to_tensor(self) -> Tensor:
+        """The value in the function under construction."""
+        raise NotImplementedError
 
     def _ops(self) -> Any:
         from jpmhc import elementwise
@@ -230,6 +231,10 @@ class Tensor(Operators):
         self.dtype: str = value.dtype
         self.is_scalar: bool = not value.is_tensor
 
+    def to_tensor(self) -> Tensor:
+        """The value in the function under construction."""
+        return current_trace().frame.resolve(self)
+
     @property
     def type(self) -> str:
         """The MLIR type as text."""
@@ -249,19 +254,24 @@ class Tensor(Operators):
         return f"Tensor({self.type})"
 
 
-Captured = Any  # a Parameter, or a Tensor of an outer frame
+Captured = Operators
+"""What a function takes besides its arguments: a parameter, or a tensor of an outer frame."""
 
 
 @dataclass
 class Frame:
-    """A function under construction."""
+    """A function under construction.
+
+    `operands` holds what the caller passes for the arguments, where the function is to be
+    differentiated.
+    """
 
     trace: Trace
     name: str
     parent: Frame | None
     arguments: list[Tensor] = field(default_factory=list)
     captures: dict[int, tuple[Captured, Tensor]] = field(default_factory=dict)
-    open: bool = True
+    operands: list[Tensor] | None = None
 
     def is_within(self, other: Frame) -> bool:
         """Whether `other` is this frame or one of those it is built inside."""
@@ -356,7 +366,6 @@ class Trace:
         frame = self.frame
         values = [frame.resolve(result).value for result in results]
         self.call(self.graph.end_function, values, loc=user_location())
-        frame.open = False
 
 
 @contextlib.contextmanager
@@ -455,12 +464,8 @@ def as_tensor(value: Any, dtype: str | None = None) -> Tensor:
     Raises:
         DTypeError: the value is none of these.
     """
-    trace = current_trace()
-    if isinstance(value, Tensor):
-        return trace.frame.resolve(value)
-    if isinstance(value, Operators):  # a parameter
-        parameter: Parameter = value  # type: ignore[assignment]
-        return trace.frame.capture(parameter, parameter.spec.type)
+    if isinstance(value, Operators):
+        return value.to_tensor()
     if isinstance(value, (bool, np.bool_)):
         return constant(np.asarray(value), dtype or "i1")
     if isinstance(value, (int, np.integer)):
@@ -483,9 +488,10 @@ def constant(array: np.ndarray, dtype: object | None = None) -> Tensor:
     name = dtype_name(array.dtype if dtype is None else dtype)
     data = np.ascontiguousarray(array, dtype=NUMPY[name])
     shape = array.shape
-    if data.size > 1 and (data.reshape(-1).view(np.uint8).reshape(data.size, -1) ==
-                          data.reshape(-1)[:1].view(np.uint8)).all():
-        data = data.reshape(-1)[:1]
+    if data.size > 1:
+        words = data.reshape(-1).view(np.uint8).reshape(data.size, -1)
+        if (words == words[0]).all():
+            data = data.reshape(-1)[:1]
     value = trace.call(
         trace.graph.constant, tensor_type(shape, name), data.tobytes(), loc=user_location()
     )
@@ -498,8 +504,8 @@ def full(shape: Sequence[int], value: float | int | bool, dtype: object = "f32")
     name = dtype_name(dtype)
     data = np.asarray(value, dtype=NUMPY[name]).tobytes()
     type_text = tensor_type(tuple(int(s) for s in shape), name)
-    return Tensor(trace.call(trace.graph.constant, type_text, data, loc=user_location()),
-                  trace.frame)
+    value = trace.call(trace.graph.constant, type_text, data, loc=user_location())
+    return Tensor(value, trace.frame)
 
 
 @contextlib.contextmanager
@@ -511,9 +517,7 @@ def region(types: Sequence[str], terminator: str) -> Iterator[RegionBuilder]:
     yield builder
     frame = trace.frame
     results = [frame.resolve(as_tensor(result)).value for result in builder.results]
-    builder.handle = trace.call(
-        trace.graph.end_region, terminator, results, loc=user_location()
-    )
+    builder.handle = trace.call(trace.graph.end_region, terminator, results, loc=user_location())
 
 
 @dataclass
@@ -537,7 +541,6 @@ __all__ = [
     "current_trace",
     "emit",
     "full",
-    "is_float",
     "is_tracing",
     "region",
     "scalar_spec",
