@@ -53,7 +53,8 @@ DiagnosticCollector::DiagnosticCollector(MLIRContext *context)
           return success();
         std::string message = diagnostic.str();
         for (Diagnostic &note : diagnostic.getNotes()) {
-          // The note that repeats the op in generic form says nothing that the location does not.
+          // The note that repeats the op in generic form says nothing that the
+          // location does not.
           std::string text = note.str();
           if (!llvm::StringRef(text).starts_with("see current operation"))
             message += "; " + text;
@@ -74,7 +75,8 @@ Error DiagnosticCollector::takeError(llvm::StringRef fallback,
   return llvm::make_error<DiagnosticError>(message, location);
 }
 
-static Error makeError(const llvm::Twine &message, const SourceLocation &where) {
+static Error makeError(const llvm::Twine &message,
+                       const SourceLocation &where) {
   return llvm::make_error<DiagnosticError>(message.str(), where);
 }
 
@@ -82,10 +84,11 @@ static Error makeError(const llvm::Twine &message, const SourceLocation &where) 
 // Scopes
 //===----------------------------------------------------------------------===//
 
-/// A function or a region under construction. The insertion point is always the end of the innermost scope's block.
+/// A function or a region under construction. The insertion point is always the
+/// end of the innermost scope's block.
 struct GraphBuilder::Scope {
-  func::FuncOp function;              // null for a region
-  std::unique_ptr<Region> region;     // null for a function
+  func::FuncOp function;          // null for a region
+  std::unique_ptr<Region> region; // null for a function
   Block *block = nullptr;
 };
 
@@ -126,7 +129,8 @@ Error GraphBuilder::requireScope(const SourceLocation &location) {
   return Error::success();
 }
 
-/// A value may be used in the scope it was made in and in the regions nested in that, within one function.
+/// A value may be used in the scope it was made in and in the regions nested in
+/// that, within one function.
 Error GraphBuilder::checkVisible(ArrayRef<Value> values,
                                  const SourceLocation &location) {
   for (Value value : values) {
@@ -182,7 +186,8 @@ GraphBuilder::parseAttributeText(llvm::StringRef text,
                                  const SourceLocation &location) {
   DiagnosticCollector diagnostics(context.get());
   Attribute attribute = parseAttribute(text, context.get());
-  // Manifold attributes and the like report at the position in the text: what matters is the user's line.
+  // Manifold attributes and the like report at the position in the text: what
+  // matters is the user's line.
   if (!attribute) {
     Error error = diagnostics.takeError("expected an attribute", location);
     std::string message;
@@ -194,22 +199,22 @@ GraphBuilder::parseAttributeText(llvm::StringRef text,
   return attribute;
 }
 
-Expected<NamedAttrList> GraphBuilder::parseAttributes(OperationName name,
-                                                      const OpRequest &request) {
+Expected<NamedAttrList>
+GraphBuilder::parseAttributes(OperationName name, const OpRequest &request) {
   NamedAttrList attributes;
   ArrayRef<StringAttr> known = name.getAttributeNames();
   for (const auto &[key, text] : request.attributes) {
     bool isKnown = llvm::any_of(
         known, [&, &key = key](StringAttr a) { return a.getValue() == key; });
     if (!isKnown && !llvm::StringRef(key).contains('.'))
-      return makeError("'" + request.name + "' has no attribute '" + key +
-                           "'; expected one of: " +
-                           llvm::join(llvm::map_range(known,
-                                                      [](StringAttr a) {
-                                                        return a.getValue().str();
-                                                      }),
-                                      ", "),
-                       request.location);
+      return makeError(
+          "'" + request.name + "' has no attribute '" + key +
+              "'; expected one of: " +
+              llvm::join(
+                  llvm::map_range(
+                      known, [](StringAttr a) { return a.getValue().str(); }),
+                  ", "),
+          request.location);
     Expected<Attribute> attribute = parseAttributeText(text, request.location);
     if (!attribute)
       return attribute.takeError();
@@ -233,9 +238,9 @@ GraphBuilder::beginFunction(llvm::StringRef name,
     return makeError("function '" + name + "' exists already", location);
   OpBuilder::InsertionGuard guard(builder);
   builder.setInsertionPointToEnd(module->getBody());
-  auto function = func::FuncOp::create(
-      builder, getLocation(location), name,
-      FunctionType::get(context.get(), *types, {}));
+  auto function =
+      func::FuncOp::create(builder, getLocation(location), name,
+                           FunctionType::get(context.get(), *types, {}));
   if (isPrivate)
     function.setPrivate();
   Block *block = function.addEntryBlock();
@@ -357,7 +362,8 @@ Expected<Value> GraphBuilder::finish(Operation *op,
   return error;
 }
 
-/// Result types by the op's own inference, from the attributes as they will be stored.
+/// Result types by the op's own inference, from the attributes as they will be
+/// stored.
 static LogicalResult inferTypes(RegisteredOperationName info,
                                 OperationState &state,
                                 function_ref<InFlightDiagnostic()> emitError) {
@@ -368,9 +374,8 @@ static LogicalResult inferTypes(RegisteredOperationName info,
   MLIRContext *context = state.getContext();
   DictionaryAttr dictionary = state.attributes.getDictionary(context);
   OpaqueProperties properties(nullptr);
-  llvm::SmallVector<std::max_align_t> storage(
-      llvm::divideCeil(std::max(info.getOpPropertyByteSize(), 1),
-                       sizeof(std::max_align_t)));
+  llvm::SmallVector<std::max_align_t> storage(llvm::divideCeil(
+      std::max(info.getOpPropertyByteSize(), 1), sizeof(std::max_align_t)));
   bool hasProperties = info.getOpPropertyByteSize() > 0;
   if (hasProperties) {
     properties = OpaqueProperties(storage.data());
@@ -471,14 +476,18 @@ Expected<Value> GraphBuilder::constant(llvm::StringRef typeText,
     value = DenseElementsAttr::getFromRawBuffer(shaped, bytes);
   }
   DiagnosticCollector diagnostics(context.get());
-  return finish(arith::ConstantOp::create(builder, getLocation(location), value),
-                diagnostics, location);
+  return finish(
+      arith::ConstantOp::create(builder, getLocation(location), value),
+      diagnostics, location);
 }
 
-Value GraphBuilder::zeros(RankedTensorType type, Attribute value,
-                          Location loc) {
-  return arith::ConstantOp::create(
-      builder, loc, DenseElementsAttr::get(type, value));
+/// A tensor of one value as a fill: bufferization gives each user a buffer of
+/// its own and no copy of a constant.
+Value GraphBuilder::fill(RankedTensorType type, TypedAttr value, Location loc) {
+  Value scalar = arith::ConstantOp::create(builder, loc, value);
+  Value empty = tensor::EmptyOp::create(builder, loc, type.getShape(),
+                                        type.getElementType());
+  return linalg::FillOp::create(builder, loc, scalar, empty).getResult(0);
 }
 
 static Expected<RankedTensorType> asTensor(Type type,
@@ -516,7 +525,7 @@ Expected<Value> GraphBuilder::contract(Value lhs, Value rhs,
   Location loc = getLocation(location);
   DiagnosticCollector diagnostics(context.get());
   Value init =
-      zeros(*tensor, builder.getZeroAttr(tensor->getElementType()), loc);
+      fill(*tensor, builder.getZeroAttr(tensor->getElementType()), loc);
   auto op = linalg::ContractOp::create(builder, loc, TypeRange{*tensor},
                                        ValueRange{lhs, rhs}, ValueRange{init},
                                        builder.getArrayAttr(mapAttrs));
@@ -547,9 +556,14 @@ Expected<Value> GraphBuilder::reduce(Value input, ArrayRef<int64_t> axes,
   Type element = tensor->getElementType();
   Location loc = getLocation(location);
   DiagnosticCollector diagnostics(context.get());
-  Value start0 = zeros(RankedTensorType::get(kept, element), *start, loc);
+  auto typed = dyn_cast<TypedAttr>(*start);
+  if (!typed || typed.getType() != element)
+    return makeError("expected a start value of the element type, got '" +
+                         init + "'",
+                     location);
+  Value first = fill(RankedTensorType::get(kept, element), typed, loc);
   auto op = linalg::ReduceOp::create(
-      builder, loc, ValueRange{input}, ValueRange{start0}, axes,
+      builder, loc, ValueRange{input}, ValueRange{first}, axes,
       [&](OpBuilder &b, Location l, ValueRange args) {
         Operation *sum =
             b.create(OperationState(l, name, args, TypeRange{element}));
@@ -602,8 +616,7 @@ Expected<Value> GraphBuilder::transpose(Value input,
   DiagnosticCollector diagnostics(context.get());
   Value init =
       tensor::EmptyOp::create(builder, loc, shape, tensor->getElementType());
-  auto op =
-      linalg::TransposeOp::create(builder, loc, input, init, permutation);
+  auto op = linalg::TransposeOp::create(builder, loc, input, init, permutation);
   return finish(op, diagnostics, location);
 }
 

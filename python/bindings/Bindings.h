@@ -11,6 +11,10 @@
 
 #include <utility>
 
+namespace pybind11 {
+class module_;
+}
+
 namespace jpmhc::python {
 
 /// Raises `jpmhc._core.DiagnosticError(message, file, line, column)`.
@@ -29,6 +33,9 @@ template <typename T> T unwrap(llvm::Expected<T> value) {
 
 /// The dialects a graph may use.
 const mlir::DialectRegistry &getDialectRegistry();
+
+/// Adds the compiler to the module (Compiler.cpp).
+void bindCompiler(pybind11::module_ &m);
 
 } // namespace jpmhc::python
 

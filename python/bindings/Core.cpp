@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// `jpmhc._core`: the graph builder and the compiler as Python sees them. Nothing here knows an op by name.
+// `jpmhc._core`: the graph builder and the compiler as Python sees them.
+// Nothing here knows an op by name.
 
 #include "Bindings.h"
 
@@ -18,7 +19,8 @@ using namespace jpmhc;
 
 namespace jpmhc::python {
 
-/// The Python exception that carries a DiagnosticError: (message, file, line, column).
+/// The Python exception that carries a DiagnosticError: (message, file, line,
+/// column).
 static PyObject *diagnosticType = nullptr;
 
 void raise(llvm::Error error) {
@@ -31,8 +33,8 @@ void raise(llvm::Error error) {
         location = e.getLocation();
       },
       [&](const llvm::ErrorInfoBase &e) { message = e.message(); });
-  py::tuple args = py::make_tuple(message, location.file, location.line,
-                                  location.column);
+  py::tuple args =
+      py::make_tuple(message, location.file, location.line, location.column);
   PyErr_SetObject(diagnosticType, args.ptr());
   throw py::error_already_set();
 }
@@ -94,7 +96,8 @@ static std::vector<mlir::Value> toValues(const GraphPtr &graph,
   return values;
 }
 
-/// operands: a list of Value, None (absent) or list of Value, one entry an operand of the op's definition.
+/// operands: a list of Value, None (absent) or list of Value, one entry an
+/// operand of the op's definition.
 static std::vector<std::vector<mlir::Value>>
 toGroups(const GraphPtr &graph, const py::iterable &operands) {
   std::vector<std::vector<mlir::Value>> groups;
@@ -129,7 +132,8 @@ createOp(const GraphPtr &graph, std::string name, const py::iterable &operands,
 static void bindGraph(py::module_ &m) {
   py::class_<GraphValue>(m, "Value", "A value of a graph under construction.")
       .def_property_readonly(
-          "type", [](const GraphValue &v) { return printType(v.value.getType()); },
+          "type",
+          [](const GraphValue &v) { return printType(v.value.getType()); },
           "The MLIR type as text.")
       .def_property_readonly(
           "dtype",
@@ -137,18 +141,16 @@ static void bindGraph(py::module_ &m) {
             return printType(mlir::getElementTypeOrSelf(v.value.getType()));
           },
           "The element type as text; the type itself for a scalar.")
-      .def_property_readonly(
-          "shape", &getShape,
-          "Sizes; None for a dynamic one; () for a scalar.")
+      .def_property_readonly("shape", &getShape,
+                             "Sizes; None for a dynamic one; () for a scalar.")
       .def_property_readonly("is_tensor", [](const GraphValue &v) {
         return mlir::isa<mlir::RankedTensorType>(v.value.getType());
       });
 
   py::class_<GraphBuilder, GraphPtr>(
       m, "Graph", "A module built op by op; each op is verified when made.")
-      .def(py::init([] {
-        return std::make_shared<GraphBuilder>(getDialectRegistry());
-      }))
+      .def(py::init(
+          [] { return std::make_shared<GraphBuilder>(getDialectRegistry()); }))
       .def(
           "begin_function",
           [](const GraphPtr &g, const std::string &name,
@@ -180,8 +182,7 @@ static void bindGraph(py::module_ &m) {
             check(g->endFunction(toValues(g, results), toLocation(loc)));
           },
           py::arg("results"), py::arg("loc") = py::none())
-      .def("abandon_function",
-           [](const GraphPtr &g) { g->abandonFunction(); })
+      .def("abandon_function", [](const GraphPtr &g) { g->abandonFunction(); })
       .def(
           "begin_region",
           [](const GraphPtr &g, const std::vector<std::string> &types,
@@ -267,4 +268,5 @@ PYBIND11_MODULE(_core, m) {
   diagnosticType = diagnostic.ptr();
   Py_INCREF(diagnosticType);
   bindGraph(m);
+  bindCompiler(m);
 }

@@ -3,17 +3,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from jpmhc import _core, _tree, arguments
+from jpmhc import _core, _reproducer, _tree, arguments
 from jpmhc._location import here
 from jpmhc.dtypes import NUMPY
-from jpmhc.errors import CompileError, ConfigError, DTypeError, InternalError, unknown_name
-from jpmhc.function import flatten_results
+from jpmhc.errors import (
+    CompileError,
+    ConfigError,
+    DTypeError,
+    InternalError,
+    RangeError,
+    UnsupportedError,
+    unknown_name,
+)
+from jpmhc.functions import flatten_results
 from jpmhc.nn.module import Parameter
 from jpmhc.tracing import Spec, Trace, spec_of, to_error
 
@@ -95,13 +103,16 @@ class Program:
         """
         if target not in TARGETS:
             raise unknown_name("target", target, TARGETS, where=here())
+        if target == "emulator":
+            raise UnsupportedError("target 'emulator' is not served by this build")
         try:
             self.trace.graph.verify()
-            self._executable = _core.compile(self.trace.graph, target)
+            self._executable = _core.compile(self.trace.graph)
         except _core.DiagnosticError as error:
             raise to_error(error) from None
         except _core.CompilerFailure as error:
-            raise InternalError(error.args[0], reproducer=error.args[1] or None) from None
+            module = self.trace.graph.print(debug_info=True)
+            raise InternalError(str(error), reproducer=_reproducer.write(module)) from None
 
     @property
     def executable(self) -> Any:
@@ -139,16 +150,38 @@ class Program:
 
         Outputs that are in place are left out of `outputs`.
         """
-        addresses = [array.ctypes.data for array in (*inputs, *outputs)]
-        run_addresses(self.executable, entry.name, addresses)
+        run_addresses(self.executable, self.number(entry), addresses_of((*inputs, *outputs)))
+
+    def number(self, entry: Entry) -> int:
+        """The entry's number in the executable."""
+        return self.executable.find(entry.name)
 
 
-def run_addresses(executable: Any, name: str, addresses: Sequence[int]) -> None:
-    """Runs an entry; a failure at run time (such as an id out of range) is a typed error."""
+def addresses_of(arrays: Iterable[np.ndarray]) -> list[int]:
+    """Where the arrays' data lies."""
+    return [array.ctypes.data for array in arrays]
+
+
+_INDEX_OUT_OF_RANGE, _UNSUPPORTED = 5, 2
+
+
+def run_addresses(executable: Any, number: int, addresses: list[int]) -> None:
+    """Runs an entry.
+
+    Raises:
+        RangeError: an id lies outside its table.
+        UnsupportedError: the device does not serve something.
+        InternalError: anything else that failed while running.
+    """
     try:
-        executable.run(name, addresses)
-    except _core.DiagnosticError as error:
-        raise to_error(error) from None
+        executable.run(number, addresses)
+    except _core.RunError as error:
+        status, message = error.args
+        if status == _INDEX_OUT_OF_RANGE:
+            raise RangeError(message) from None
+        if status == _UNSUPPORTED:
+            raise UnsupportedError(message) from None
+        raise InternalError(message) from None
 
 
 def _parameters(captured: Sequence[Any]) -> list[Parameter]:

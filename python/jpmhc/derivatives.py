@@ -13,7 +13,7 @@ from jpmhc._location import here
 from jpmhc.compiler import Compiled
 from jpmhc.dtypes import is_float
 from jpmhc.errors import DTypeError, ShapeError
-from jpmhc.function import flatten_results, is_value
+from jpmhc.functions import flatten_results, is_value
 from jpmhc.nn.module import Parameter
 from jpmhc.nn.sparse import SparseRows
 from jpmhc.tracing import Tensor, as_tensor, current_trace, emit, full, is_tracing, spec_of

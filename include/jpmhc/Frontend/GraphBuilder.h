@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Builds a module op by op from a front end that knows types and attributes as MLIR text. It is generic: an op added to
-// a dialect needs nothing here. Each op is verified when it is made, and everything the compiler says on the way comes
-// back as an `llvm::Error`, never on stderr.
+// Builds a module op by op from a front end that knows types and attributes as
+// MLIR text. It is generic: an op added to a dialect needs nothing here. Each
+// op is verified when it is made, and everything the compiler says on the way
+// comes back as an `llvm::Error`, never on stderr.
 
 #ifndef JPMHC_FRONTEND_GRAPHBUILDER_H
 #define JPMHC_FRONTEND_GRAPHBUILDER_H
@@ -55,13 +56,15 @@ private:
 /// The first FileLineCol location inside `loc`, or an empty one.
 SourceLocation findSourceLocation(mlir::Location loc);
 
-/// Collects the diagnostics of a context while it lives and makes one error of them.
+/// Collects the diagnostics of a context while it lives and makes one error of
+/// them.
 class DiagnosticCollector {
 public:
   explicit DiagnosticCollector(mlir::MLIRContext *context);
 
   bool hasErrors() const { return !errors.empty(); }
-  /// The first error with its notes; `fallback` at `where` if nothing was reported.
+  /// The first error with its notes; `fallback` at `where` if nothing was
+  /// reported.
   llvm::Error takeError(llvm::StringRef fallback, SourceLocation where);
 
 private:
@@ -69,8 +72,9 @@ private:
   mlir::ScopedDiagnosticHandler handler;
 };
 
-/// One op to be created. An operand group is the list of values of one operand of the op's definition: a single value,
-/// none (an absent optional operand) or several (a variadic one).
+/// One op to be created. An operand group is the list of values of one operand
+/// of the op's definition: a single value, none (an absent optional operand) or
+/// several (a variadic one).
 struct OpRequest {
   std::string name;
   std::vector<std::vector<mlir::Value>> operandGroups;
@@ -91,28 +95,34 @@ public:
   mlir::MLIRContext *getContext() { return context.get(); }
   mlir::ModuleOp getModule() { return *module; }
 
-  /// Starts `func.func @name`; functions may be started inside one another's construction (they end up side by side).
-  /// Returns the values of its arguments.
+  /// Starts `func.func @name`; functions may be started inside one another's
+  /// construction (they end up side by side). Returns the values of its
+  /// arguments.
   llvm::Expected<std::vector<mlir::Value>>
   beginFunction(llvm::StringRef name, llvm::ArrayRef<std::string> argumentTypes,
                 bool isPrivate, const SourceLocation &location);
-  /// Appends an argument to the function under construction (found while its body is traced).
+  /// Appends an argument to the function under construction (found while its
+  /// body is traced).
   llvm::Expected<mlir::Value> addArgument(llvm::StringRef type,
                                           const SourceLocation &location);
-  /// Attaches an attribute to argument `index` of the function under construction.
+  /// Attaches an attribute to argument `index` of the function under
+  /// construction.
   llvm::Error setArgumentAttribute(unsigned index, llvm::StringRef name,
                                    llvm::StringRef attribute);
   /// Ends the innermost function with `func.return` and verifies it.
   llvm::Error endFunction(llvm::ArrayRef<mlir::Value> results,
                           const SourceLocation &location);
-  /// Drops the innermost function under construction and its open regions (after an error in the user's code).
+  /// Drops the innermost function under construction and its open regions
+  /// (after an error in the user's code).
   void abandonFunction();
 
-  /// Starts a region whose entry block has these arguments; ops go into it until `endRegion`.
+  /// Starts a region whose entry block has these arguments; ops go into it
+  /// until `endRegion`.
   llvm::Expected<std::vector<mlir::Value>>
   beginRegion(llvm::ArrayRef<std::string> argumentTypes,
               const SourceLocation &location);
-  /// Ends it with the op `terminator` and returns the handle for `OpRequest::regions`.
+  /// Ends it with the op `terminator` and returns the handle for
+  /// `OpRequest::regions`.
   llvm::Expected<unsigned> endRegion(llvm::StringRef terminator,
                                      llvm::ArrayRef<mlir::Value> results,
                                      const SourceLocation &location);
@@ -120,28 +130,32 @@ public:
   /// Creates and verifies an op; on failure nothing is left behind.
   llvm::Expected<std::vector<mlir::Value>> createOp(const OpRequest &request);
 
-  /// `arith.constant dense<…>`: `bytes` is one element (a splat) or all of them in row-major order. Elements of an i1
-  /// tensor take a byte each.
+  /// `arith.constant dense<…>`: `bytes` is one element (a splat) or all of them
+  /// in row-major order. Elements of an i1 tensor take a byte each.
   llvm::Expected<mlir::Value> constant(llvm::StringRef type,
                                        llvm::ArrayRef<char> bytes,
                                        const SourceLocation &location);
-  /// `linalg.contract` into zeros; `maps` are affine maps of lhs, rhs and result.
+  /// `linalg.contract` into zeros; `maps` are affine maps of lhs, rhs and
+  /// result.
   llvm::Expected<mlir::Value> contract(mlir::Value lhs, mlir::Value rhs,
                                        llvm::ArrayRef<std::string> maps,
                                        llvm::StringRef resultType,
                                        const SourceLocation &location);
-  /// `linalg.reduce` over `axes` with the binary op `combiner` (as `arith.addf`), started from `init` (attribute text).
+  /// `linalg.reduce` over `axes` with the binary op `combiner` (as
+  /// `arith.addf`), started from `init` (attribute text).
   llvm::Expected<mlir::Value> reduce(mlir::Value input,
                                      llvm::ArrayRef<int64_t> axes,
                                      llvm::StringRef combiner,
                                      llvm::StringRef init,
                                      const SourceLocation &location);
-  /// `linalg.broadcast`: `addedAxes` are the axes of `resultType` that the input lacks.
+  /// `linalg.broadcast`: `addedAxes` are the axes of `resultType` that the
+  /// input lacks.
   llvm::Expected<mlir::Value> broadcast(mlir::Value input,
                                         llvm::ArrayRef<int64_t> addedAxes,
                                         llvm::StringRef resultType,
                                         const SourceLocation &location);
-  /// `linalg.transpose`: axis i of the result is axis `permutation[i]` of the input.
+  /// `linalg.transpose`: axis i of the result is axis `permutation[i]` of the
+  /// input.
   llvm::Expected<mlir::Value> transpose(mlir::Value input,
                                         llvm::ArrayRef<int64_t> permutation,
                                         const SourceLocation &location);
@@ -161,14 +175,14 @@ private:
                  const SourceLocation &location);
   llvm::Expected<mlir::Attribute>
   parseAttributeText(llvm::StringRef text, const SourceLocation &location);
-  llvm::Expected<mlir::NamedAttrList>
-  parseAttributes(mlir::OperationName name, const OpRequest &request);
+  llvm::Expected<mlir::NamedAttrList> parseAttributes(mlir::OperationName name,
+                                                      const OpRequest &request);
   llvm::Error checkVisible(llvm::ArrayRef<mlir::Value> values,
                            const SourceLocation &location);
   Scope *getFunctionScope();
   llvm::Error requireScope(const SourceLocation &location);
-  mlir::Value zeros(mlir::RankedTensorType type, mlir::Attribute value,
-                    mlir::Location loc);
+  mlir::Value fill(mlir::RankedTensorType type, mlir::TypedAttr value,
+                   mlir::Location loc);
   llvm::Expected<mlir::Value> finish(mlir::Operation *op,
                                      DiagnosticCollector &diagnostics,
                                      const SourceLocation &location);
