@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import os
 import sys
@@ -34,7 +35,8 @@ def here() -> str | None:
     return describe(user_location())
 
 
-_internal: dict[str, bool] = {}
+# Frames of the standard library that lie between the user and this package.
+_internal: dict[str, bool] = {contextlib.__file__: True}
 
 
 def _is_internal(code: CodeType) -> bool:

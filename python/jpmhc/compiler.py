@@ -11,7 +11,6 @@ import numpy as np
 
 from jpmhc import _core, _reproducer, _tree, arguments
 from jpmhc._location import here
-from jpmhc.dtypes import NUMPY
 from jpmhc.errors import (
     CompileError,
     ConfigError,
@@ -33,7 +32,7 @@ class Entry:
     """A function of a program that can be called from outside.
 
     `inputs` describes the user's arguments; `captured` the parameters whose arrays follow them;
-    `outputs` the results. `inplace` maps a result to the argument it overwrites.
+    `outputs` the results.
     """
 
     name: str
@@ -43,7 +42,6 @@ class Entry:
     captured: list[Parameter]
     outputs: list[Spec]
     output_structure: Any
-    inplace: dict[int, int]
 
 
 class Program:
@@ -53,6 +51,7 @@ class Program:
         self.trace = Trace()
         self.entries: dict[str, Entry] = {}
         self._executable: Any = None
+        self._aliases: dict[str, list[int]] = {}
 
     def add(
         self,
@@ -60,20 +59,20 @@ class Program:
         fn: Callable[..., Any],
         args: Sequence[Any],
         *,
-        inplace: Sequence[tuple[int, int]] = (),
+        inplace: Sequence[int] = (),
     ) -> Entry:
         """Traces `fn` as the entry `name`.
 
         Args:
             args: one spec, array (for its shape and type) or nested container of them for each
                 argument; anything else is passed through as it is.
-            inplace: pairs (argument leaf, result leaf): the result overwrites the argument.
+            inplace: numbers of argument leaves that the function overwrites and returns.
         """
         leaves, structure = _tree.flatten(tuple(args), lambda item: spec_of(item) is not None)
         specs = [spec_of(leaf) for leaf in leaves]
         names = _tree.names(structure)
         with self.trace.function(name, [spec.type for spec in specs]) as frame:
-            for argument, _ in inplace:
+            for argument in inplace:
                 self.trace.call(
                     self.trace.graph.set_argument_attribute, argument, "jpmhc.inplace", "unit"
                 )
@@ -88,7 +87,6 @@ class Program:
             _parameters(frame.captured),
             [Spec(r.shape, r.dtype, scalar=r.is_scalar) for r in results],
             output_structure,
-            {result: argument for argument, result in inplace},
         )
         self.entries[name] = entry
         return entry
@@ -109,10 +107,18 @@ class Program:
             self.trace.graph.verify()
             self._executable = _core.compile(self.trace.graph)
         except _core.DiagnosticError as error:
+            if "failed to legalize" in error.args[0]:
+                raise self._failure(to_error(error)) from None
             raise to_error(error) from None
         except _core.CompilerFailure as error:
-            module = self.trace.graph.print(debug_info=True)
-            raise InternalError(str(error), reproducer=_reproducer.write(module)) from None
+            raise self._failure(error) from None
+        self._aliases = {
+            name: self._executable.aliases(entry.name) for name, entry in self.entries.items()
+        }
+
+    def _failure(self, error: Exception) -> InternalError:
+        module = self.trace.graph.print(debug_info=True)
+        return InternalError(str(error), reproducer=_reproducer.write(module))
 
     @property
     def executable(self) -> Any:
@@ -143,14 +149,24 @@ class Program:
         """Bytes of temporaries that the compiled program needs at once."""
         return self.executable.planned_peak_bytes
 
-    def run(
-        self, entry: Entry, inputs: Sequence[np.ndarray], outputs: Sequence[np.ndarray]
-    ) -> None:
-        """Runs an entry on checked arrays: inputs and captured in order, then results.
+    def aliases(self, entry: Entry) -> list[int]:
+        """For each result the argument whose buffer it is, or -1."""
+        return self._aliases[entry.name]
 
-        Outputs that are in place are left out of `outputs`.
+    def run(self, entry: Entry, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
+        """Runs an entry on checked arrays, inputs and captured in order; returns new arrays.
+
+        A result that is an argument unchanged is a copy of it.
         """
-        run_addresses(self.executable, self.number(entry), addresses_of((*inputs, *outputs)))
+        outputs = [np.empty(spec.shape, spec.numpy) for spec in entry.outputs]
+        written = []
+        for output, alias in zip(outputs, self.aliases(entry), strict=True):
+            if alias < 0:
+                written.append(output)
+            else:
+                output[...] = inputs[alias]
+        run_addresses(self.executable, self.number(entry), addresses_of((*inputs, *written)))
+        return outputs
 
     def number(self, entry: Entry) -> int:
         """The entry's number in the executable."""
@@ -195,15 +211,6 @@ def _parameters(captured: Sequence[Any]) -> list[Parameter]:
     return list(captured)
 
 
-def empty_outputs(entry: Entry) -> list[np.ndarray]:
-    """Fresh arrays for the results of an entry that are not in place."""
-    return [
-        np.empty(spec.shape, NUMPY[spec.dtype])
-        for i, spec in enumerate(entry.outputs)
-        if i not in entry.inplace
-    ]
-
-
 class Compiled:
     """A compiled function: call it with arrays.
 
@@ -234,9 +241,7 @@ class Compiled:
             for leaf, spec, name in zip(leaves, entry.inputs, entry.input_names, strict=True)
         ]
         inputs += [parameter.array for parameter in entry.captured]
-        outputs = empty_outputs(entry)
-        self._program.run(entry, inputs, outputs)
-        return _tree.unflatten(entry.output_structure, outputs)
+        return _tree.unflatten(entry.output_structure, self._program.run(entry, inputs))
 
     def print_ir(self, stage: str = "graph", *, debug_info: bool = False) -> str:
         """The program as text: as traced ("graph") or at a later stage."""

@@ -6,6 +6,7 @@ from __future__ import annotations
 import ml_dtypes
 import numpy as np
 
+from jpmhc._location import here
 from jpmhc.errors import unknown_name
 
 NUMPY = {
@@ -48,7 +49,7 @@ def dtype_name(dtype: object) -> str:
         name = _ALIASES.get(dtype, dtype)
         if name in NUMPY:
             return name
-        raise unknown_name("dtype", dtype, NUMPY)
+        raise unknown_name("dtype", dtype, NUMPY, where=here())
     if dtype is float:
         return "f32"
     try:
@@ -56,7 +57,7 @@ def dtype_name(dtype: object) -> str:
     except TypeError:
         name = None
     if name is None:
-        raise unknown_name("dtype", str(dtype), NUMPY)
+        raise unknown_name("dtype", str(dtype), NUMPY, where=here())
     return name
 
 

@@ -3,11 +3,9 @@
 
 import numpy as np
 import pytest
-from jpmhc import errors
 
-pytest.importorskip("jpmhc.compiler", reason="the extension module is not built")
-from jpmhc import nn  # noqa: E402
-from jpmhc.nn import initializers  # noqa: E402
+from jpmhc import errors, nn
+from jpmhc.nn import initializers
 
 
 class Net(nn.Module):
@@ -46,9 +44,7 @@ def test_init_depends_on_seed_and_name_alone():
             self.extra = nn.Linear(2, 2)
             super().__init__()
 
-    np.testing.assert_array_equal(
-        Larger().init(3).first.weight.array, first.first.weight.array
-    )
+    np.testing.assert_array_equal(Larger().init(3).first.weight.array, first.first.weight.array)
 
 
 def test_truncated_normal_has_the_stated_deviation():

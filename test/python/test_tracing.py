@@ -3,11 +3,9 @@
 
 import numpy as np
 import pytest
-from jpmhc import errors
 
-pytest.importorskip("jpmhc.compiler", reason="the extension module is not built")
-import jpmhc  # noqa: E402
-from jpmhc import nn  # noqa: E402
+import jpmhc
+from jpmhc import errors, nn
 
 
 class Tied(nn.Module):

@@ -52,7 +52,7 @@ class HyperConnection(Module):
     At the start the dynamic part is small (weights of std (n p)^-½, factors 0.01) and the biases
     make it the plain residual x + F(x) of equal streams: uniform read, write 1, mixer near the
     identity. The Grassmann mixer is a projector and cannot be the identity: it starts near the one
-    onto the first coordinates.
+    onto the first coordinates, with the dynamic part as noise.
 
     Args:
         sublayer: F on [N, p], a module or function.
@@ -117,9 +117,7 @@ class HyperConnection(Module):
         rows = maps.size + mixer.size
         self.weight = Parameter((rows, width), initializers.truncated_normal(1 / math.sqrt(width)))
         self.alpha = Parameter((3,), initializers.constant(0.01))
-        self.bias = Parameter(
-            (rows,), _with_noise(np.concatenate([maps, mixer]), info.noise, maps.size)
-        )
+        self.bias = Parameter((rows,), initializers.constant(np.concatenate([maps, mixer])))
         self.gain = Parameter((width,), initializers.ones) if affine else None
         shifted = affine and self.norm == "layer"
         self.shift = Parameter((width,), initializers.zeros) if shifted else None
@@ -157,18 +155,6 @@ def _known(what: str, value: str, known: tuple[str, ...]) -> str:
 def _logit(probability: float) -> float:
     """log(p / (1 - p)); for p = 1 a number whose sigmoid rounds to 1 in f32."""
     return 20.0 if probability >= 1 else math.log(probability / (1 - probability))
-
-
-def _with_noise(values: np.ndarray, noise: float, start: int) -> initializers.Initializer:
-    """Fixed values, with normal noise from element `start` on."""
-
-    def draw(rng: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
-        out = values.astype(np.float32)
-        if noise:
-            out[start:] += rng.standard_normal(out.size - start).astype(np.float32) * noise
-        return out
-
-    return draw
 
 
 class CoverageGate(Module):
