@@ -106,9 +106,8 @@ struct LowerLaunch : ConvertOpToLLVMPattern<LaunchOp> {
     for (auto [i, original, lowered] :
          llvm::enumerate(op.getArgs(), adaptor.getArgs())) {
       Value address;
-      if (isa<MemRefType>(original.getType())) {
-        // The kernel knows the static offset from its type and adds it itself.
-        address = MemRefDescriptor(lowered).alignedPtr(b, loc);
+      if (auto type = dyn_cast<MemRefType>(original.getType())) {
+        address = bufferPointer(b, loc, *getTypeConverter(), lowered, type);
       } else {
         address = entryAlloca(b, function, lowered.getType(), 1);
         LLVM::StoreOp::create(b, loc, lowered, address);

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Fibers: flows of control with a stack each that hand over to one another on
+// one host thread. One emulates one GPU thread.
+
+#ifndef JPMHC_RUNTIME_EMULATOR_FIBER_H
+#define JPMHC_RUNTIME_EMULATOR_FIBER_H
+
+#include "llvm/Support/Error.h"
+
+#include <cstddef>
+#include <cstdint>
+
+#if !defined(__x86_64__)
+#include <ucontext.h>
+#endif
+
+namespace jpmhc::emulator {
+
+/// A place to come back to: where a fiber, or the scheduler, stopped.
+class FiberContext {
+public:
+  /// Makes this the start of `entry(argument)` on the stack [low, low + bytes).
+  /// `entry` must not return: it ends in a switchTo() that is never answered.
+  void start(void *low, size_t bytes, void (*entry)(void *), void *argument);
+
+  /// Stops here, in this context, and goes on in `other`. Returns when
+  /// something switches back.
+  void switchTo(FiberContext &other);
+
+  /// Goes on in `other` and never comes back.
+  [[noreturn]] void finishInto(FiberContext &other);
+
+private:
+  static void run(FiberContext *self);
+  void jump(FiberContext &other);
+
+  void (*entry)(void *) = nullptr;
+  void *argument = nullptr;
+#if defined(__x86_64__)
+  void *stackPointer = nullptr;
+#else
+  ucontext_t context;
+  static void trampoline(unsigned high, unsigned low);
+#endif
+  // What AddressSanitizer must hear of a switch: the bounds of the stack it
+  // goes to. Zero means the host thread's own stack.
+  const void *stackLow = nullptr;
+  size_t stackBytes = 0;
+};
+
+/// Equal stacks in one mapping, a guard page below each. Memory is only
+/// committed as far as it is touched.
+class FiberStacks {
+public:
+  FiberStacks() = default;
+  FiberStacks(const FiberStacks &) = delete;
+  FiberStacks &operator=(const FiberStacks &) = delete;
+  ~FiberStacks();
+
+  /// Makes room for `count` stacks of at least `bytes` each. What was there
+  /// before is lost.
+  llvm::Error reserve(unsigned count, size_t bytes);
+
+  void *low(unsigned index) const { return base + index * stride + guardBytes; }
+  size_t bytes() const { return stride - guardBytes; }
+
+  /// Whether `address` lies in the mapping.
+  bool contains(uintptr_t address) const {
+    return address - reinterpret_cast<uintptr_t>(base) < mapped;
+  }
+
+private:
+  char *base = nullptr;
+  size_t mapped = 0, stride = 0, guardBytes = 0;
+};
+
+} // namespace jpmhc::emulator
+
+#endif // JPMHC_RUNTIME_EMULATOR_FIBER_H
