@@ -16,14 +16,13 @@
 #include <new>
 #include <sys/mman.h>
 
-#if defined(__SANITIZE_ADDRESS__)
-#define JPMHC_ASAN 1
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer)
-#define JPMHC_ASAN 1
+// GCC defines __SANITIZE_ADDRESS__, clang has a feature.
+#ifndef __has_feature
+#define __has_feature(name) 0
 #endif
-#endif
-#ifndef JPMHC_ASAN
+#if defined(__SANITIZE_ADDRESS__) || __has_feature(address_sanitizer)
+#define JPMHC_ASAN 1
+#else
 #define JPMHC_ASAN 0
 #endif
 

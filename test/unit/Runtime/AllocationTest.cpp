@@ -9,18 +9,7 @@
 #include <atomic>
 #include <cstdlib>
 
-#if defined(__SANITIZE_ADDRESS__) || JPMHC_TSAN
-#define JPMHC_COUNT_ALLOCATIONS 0
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer)
-#define JPMHC_COUNT_ALLOCATIONS 0
-#endif
-#endif
-#ifndef JPMHC_COUNT_ALLOCATIONS
-#define JPMHC_COUNT_ALLOCATIONS 1
-#endif
-
-#if JPMHC_COUNT_ALLOCATIONS
+#if !JPMHC_ASAN && !JPMHC_TSAN
 
 static std::atomic<int64_t> allocations{0};
 

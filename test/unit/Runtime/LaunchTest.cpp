@@ -244,6 +244,13 @@ TEST_F(LaunchTest, ArenaEdges) {
   EXPECT_EQ(jpmhcCurrentBytes(context), 0);
 }
 
+#if JPMHC_ASAN
+// Lets the test below see the failure instead of ending the process.
+extern "C" const char *__asan_default_options() {
+  return "allocator_may_return_null=1";
+}
+#endif
+
 TEST_F(LaunchTest, ArenaTooLarge) {
   void *memory = context;
   EXPECT_EQ(jpmhcAlloc(context, int64_t(1) << 50, &memory),

@@ -11,15 +11,19 @@
 #include <string>
 #include <vector>
 
-#if defined(__SANITIZE_THREAD__)
-#define JPMHC_TSAN 1
-#elif defined(__has_feature)
-#if __has_feature(thread_sanitizer)
-#define JPMHC_TSAN 1
+// GCC defines __SANITIZE_*, clang has features.
+#ifndef __has_feature
+#define __has_feature(name) 0
 #endif
-#endif
-#ifndef JPMHC_TSAN
+#if defined(__SANITIZE_THREAD__) || __has_feature(thread_sanitizer)
+#define JPMHC_TSAN 1
+#else
 #define JPMHC_TSAN 0
+#endif
+#if defined(__SANITIZE_ADDRESS__) || __has_feature(address_sanitizer)
+#define JPMHC_ASAN 1
+#else
+#define JPMHC_ASAN 0
 #endif
 
 /// A CPU context, and the number of threads put back afterwards.

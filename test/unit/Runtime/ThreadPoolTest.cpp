@@ -120,7 +120,7 @@ TEST_F(ThreadPoolTest, ConcurrentCallers) {
   std::vector<std::thread> callers;
   for (int caller = 0; caller < 4; ++caller)
     callers.emplace_back([&bad, caller] {
-      for (int i = 0; i < 500; ++i)
+      for (int i = 0; i < 5000; ++i)
         if (!marksAll(caller, 1 + i % 101, 1 + i % 4))
           ++bad;
     });
