@@ -165,7 +165,8 @@ static Cut cutGemm(int64_t m, int64_t n, int64_t k) {
   return {m >= n, ceilDiv(extent, length), length};
 }
 
-/// C = beta C. Not left to the BLAS: some return early where k is 0.
+/// C = beta C, all of a product whose k is 0. Done here, so that it does not
+/// hang on what a BLAS makes of an empty sum.
 static void scale(float *c, int64_t m, int64_t n, int64_t ldc, float beta) {
   for (int64_t i = 0; i < m; ++i)
     for (int64_t j = 0; j < n; ++j)

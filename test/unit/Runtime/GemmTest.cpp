@@ -118,8 +118,9 @@ TEST_F(GemmTest, BatchedMatchesNaive) {
 }
 
 TEST_F(GemmTest, EmptySizes) {
-  for (Shape shape : {Shape{0, 5, 3}, Shape{5, 0, 3}, Shape{5, 4, 0},
-                      Shape{0, 0, 0}, Shape{300, 700, 0}})
+  for (Shape shape :
+       {Shape{0, 5, 3}, Shape{5, 0, 3}, Shape{5, 4, 0}, Shape{1, 5, 0},
+        Shape{5, 1, 0}, Shape{0, 0, 0}, Shape{300, 700, 0}})
     for (int64_t batch : {1, 3})
       for (float beta : {0.0f, 1.0f, 2.0f})
         check(shape, batch, 2, beta);

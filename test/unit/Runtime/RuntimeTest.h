@@ -7,8 +7,10 @@
 
 #include "gtest/gtest.h"
 
+#include <atomic>
 #include <cstdint>
 #include <string>
+#include <thread>
 #include <vector>
 
 // GCC defines __SANITIZE_*, clang has features.
@@ -44,6 +46,21 @@ protected:
   jpmhcContext *context = nullptr;
   int threads = 0;
 };
+
+/// Runs two chunks that wait for each other, which ends only if two threads run
+/// them. No other thread may use the pool meanwhile.
+inline void meetInRegion() {
+  std::atomic<int> arrived{0};
+  jpmhcParallelFor(
+      0, 2, 1,
+      [](int64_t, int64_t, void *user) {
+        auto &arrived = *static_cast<std::atomic<int> *>(user);
+        ++arrived;
+        while (arrived < 2)
+          std::this_thread::yield();
+      },
+      &arrived);
+}
 
 /// Numbers in [-1, 1) by a counter, the same on every machine.
 inline std::vector<float> makeNumbers(int64_t count, uint64_t seed) {
