@@ -246,7 +246,7 @@ TEST_F(LaunchTest, ArenaEdges) {
 
 #if JPMHC_ASAN
 // Lets the test below see the failure instead of ending the process.
-extern "C" const char *__asan_default_options() {
+extern "C" JPMHC_EXPORT const char *__asan_default_options() {
   return "allocator_may_return_null=1";
 }
 #endif
