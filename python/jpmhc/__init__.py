@@ -1,2 +1,77 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""jpmhc: a compiler for neural networks whose residual path is more than x + F(x)."""
+"""jpmhc: a compiler for neural networks whose residual path is more than x + F(x).
+
+    >>> import jpmhc, numpy as np
+    >>> double = jpmhc.compile(lambda x: x + x, jpmhc.spec((2,)))
+    >>> double(np.float32([1, 2]))
+    array([2., 4.], dtype=float32)
+
+Ordinary Python functions and `jpmhc.nn` modules are traced on abstract tensors; `compile` makes
+machine code of them, `value_and_grad` differentiates them, and `TrainStep` makes one program of
+forward, backward and optimiser. The compiler is loaded when one of these names is first used:
+`jpmhc.data`, `jpmhc.checkpoint` and `jpmhc.errors` work without it.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+_HOMES = {
+    "compiler": ("Compiled", "compile"),
+    "derivatives": ("value_and_grad", "vjp"),
+    "elementwise": (
+        "abs",
+        "arange",
+        "broadcast_to",
+        "clip",
+        "concatenate",
+        "cos",
+        "erf",
+        "exp",
+        "expand_dims",
+        "linear",
+        "log",
+        "log2",
+        "logical_and",
+        "logical_not",
+        "logical_or",
+        "matmul",
+        "maximum",
+        "minimum",
+        "rsqrt",
+        "sigmoid",
+        "silu",
+        "sin",
+        "softmax",
+        "softplus",
+        "split",
+        "sqrt",
+        "stack",
+        "tanh",
+        "where",
+    ),
+    "functions": ("function",),
+    "threads": ("get_num_threads", "set_num_threads"),
+    "tracing": ("Spec", "Tensor", "constant", "full", "scalar_spec", "spec"),
+    "train_step": ("TrainStep",),
+}
+_WHERE = {name: home for home, names in _HOMES.items() for name in names}
+_SUBMODULES = ("checkpoint", "data", "errors", "manifolds", "nn", "ops", "optim", "training")
+
+__all__ = sorted([*_WHERE, *_SUBMODULES])
+
+
+def __getattr__(name: str) -> Any:
+    if name in _WHERE:
+        value = getattr(importlib.import_module(f"jpmhc.{_WHERE[name]}"), name)
+    elif name in _SUBMODULES:
+        value = importlib.import_module(f"jpmhc.{name}")
+    else:
+        raise AttributeError(f"module 'jpmhc' has no attribute {name!r}")
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return __all__

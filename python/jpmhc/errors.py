@@ -24,6 +24,7 @@ __all__ = [
     "OutputError",
     "RangeError",
     "ShapeError",
+    "UnsupportedError",
     "nearest_name",
     "unknown_name",
 ]
@@ -104,6 +105,10 @@ class OutputError(JpmhcError, RuntimeError):
 
 class CompileError(JpmhcError, RuntimeError):
     """The compiler rejected a program; `where` is the line of the user's file."""
+
+
+class UnsupportedError(CompileError):
+    """A program is right but needs something this version does not serve; it says what by name."""
 
 
 class MissingDependencyError(JpmhcError, ImportError):

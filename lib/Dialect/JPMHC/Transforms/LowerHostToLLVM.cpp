@@ -106,8 +106,9 @@ struct LowerLaunch : ConvertOpToLLVMPattern<LaunchOp> {
     for (auto [i, original, lowered] :
          llvm::enumerate(op.getArgs(), adaptor.getArgs())) {
       Value address;
-      if (auto type = dyn_cast<MemRefType>(original.getType())) {
-        address = bufferPointer(b, loc, *getTypeConverter(), lowered, type);
+      if (isa<MemRefType>(original.getType())) {
+        // The kernel knows the static offset from its type and adds it itself.
+        address = MemRefDescriptor(lowered).alignedPtr(b, loc);
       } else {
         address = entryAlloca(b, function, lowered.getType(), 1);
         LLVM::StoreOp::create(b, loc, lowered, address);

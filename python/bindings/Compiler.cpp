@@ -1,0 +1,253 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Compilation and running as Python sees them. The interpreter's lock is
+// released meanwhile.
+
+#include "Bindings.h"
+
+#include "jpmhc/Frontend/GraphBuilder.h"
+#include "jpmhc/Pipelines/Pipelines.h"
+#include "jpmhc/Runtime/Launch.h"
+#include "jpmhc/Target/CPU.h"
+
+#include "mlir/Pass/PassManager.h"
+
+#include <pybind11/pybind11.h>
+#include <pybind11/stl.h>
+
+#include <mutex>
+
+namespace py = pybind11;
+
+namespace jpmhc::python {
+
+const mlir::DialectRegistry &getDialectRegistry() {
+  static const mlir::DialectRegistry registry = [] {
+    mlir::DialectRegistry r;
+    registerAllDialects(r);
+    return r;
+  }();
+  return registry;
+}
+
+/// The Python exception of a failure that is the compiler's own: nothing was
+/// said about the program.
+static PyObject *failureType = nullptr;
+
+[[noreturn]] static void raiseFailure(const std::string &message) {
+  PyErr_SetString(failureType, message.c_str());
+  throw py::error_already_set();
+}
+
+//===----------------------------------------------------------------------===//
+// Running
+//===----------------------------------------------------------------------===//
+
+/// The device that programs run on: one for the process, made when it is first
+/// needed.
+static jpmhcContext *getDevice() {
+  static std::once_flag once;
+  static jpmhcContext *device = nullptr;
+  std::call_once(once, [] {
+    if (jpmhcContextCreate("cpu", &device) != JPMHC_OK)
+      device = nullptr;
+  });
+  if (!device)
+    raiseFailure("could not create the CPU device");
+  return device;
+}
+
+/// Compiled code and the arena its entries share. Runs of one executable take
+/// turns.
+class Program {
+public:
+  explicit Program(std::unique_ptr<Executable> executable)
+      : executable(std::move(executable)), device(getDevice()) {
+    for (const EntrySpec &entry : this->executable->entries())
+      arenaBytes = std::max(arenaBytes, entry.arenaBytes);
+    if (arenaBytes > 0 && jpmhcAlloc(device, arenaBytes, &arena) != JPMHC_OK)
+      raiseFailure(jpmhcLastError(device));
+  }
+  ~Program() {
+    if (arena)
+      jpmhcFree(device, arena);
+  }
+  Program(const Program &) = delete;
+  Program &operator=(const Program &) = delete;
+
+  llvm::ArrayRef<EntrySpec> entries() const { return executable->entries(); }
+  int64_t plannedPeakBytes() const { return arenaBytes; }
+
+  size_t find(const std::string &name) const {
+    for (auto [i, entry] : llvm::enumerate(entries()))
+      if (entry.name == name)
+        return i;
+    throw py::key_error("no entry '" + name + "'");
+  }
+
+  void run(size_t number, std::vector<uintptr_t> addresses) {
+    const EntrySpec &entry = entries()[number];
+    size_t expected = entry.arguments.size();
+    for (int64_t alias : entry.aliases)
+      expected += alias < 0;
+    if (addresses.size() != expected)
+      throw py::value_error("expected " + std::to_string(expected) +
+                            " addresses, got " +
+                            std::to_string(addresses.size()));
+    std::string message;
+    int32_t status;
+    {
+      py::gil_scoped_release release;
+      std::lock_guard<std::mutex> turn(mutex);
+      std::vector<void *> buffers;
+      for (uintptr_t address : addresses)
+        buffers.push_back(reinterpret_cast<void *>(address));
+      buffers.push_back(arena);
+      status = executable->run(number, device, buffers.data());
+      if (status != JPMHC_OK)
+        message = jpmhcLastError(device);
+    }
+    if (status != JPMHC_OK)
+      throw RunError{status, message};
+  }
+
+  struct RunError {
+    int32_t status;
+    std::string message;
+  };
+
+private:
+  std::unique_ptr<Executable> executable;
+  jpmhcContext *device;
+  void *arena = nullptr;
+  int64_t arenaBytes = 0;
+  std::mutex mutex;
+};
+
+//===----------------------------------------------------------------------===//
+// Compiling
+//===----------------------------------------------------------------------===//
+
+static std::shared_ptr<Program> compileProgram(GraphBuilder &graph) {
+  std::unique_ptr<Executable> executable;
+  std::string failure;
+  llvm::Error reported = llvm::Error::success();
+  {
+    py::gil_scoped_release release;
+    DiagnosticCollector diagnostics(graph.getContext());
+    auto compiled = compileForCPU(graph.getModule(), CPUOptions());
+    if (compiled) {
+      executable = std::move(*compiled);
+    } else {
+      failure = llvm::toString(compiled.takeError());
+      if (diagnostics.hasErrors())
+        reported = diagnostics.takeError(failure, {});
+    }
+  }
+  if (reported)
+    raise(std::move(reported));
+  if (!executable)
+    raiseFailure(failure);
+  return std::make_shared<Program>(std::move(executable));
+}
+
+/// The pipelines by the name of the stage that they end in, each run after the
+/// one before.
+struct Stage {
+  const char *name;
+  void (*build)(mlir::OpPassManager &);
+};
+static constexpr Stage stageTable[] = {
+    {"kernels", buildToKernelsPipeline},
+};
+
+static std::string printStage(GraphBuilder &graph, const std::string &stage,
+                              bool debugInfo) {
+  std::string text;
+  llvm::Error reported = llvm::Error::success();
+  bool failed = false;
+  {
+    py::gil_scoped_release release;
+    DiagnosticCollector diagnostics(graph.getContext());
+    mlir::OwningOpRef<mlir::ModuleOp> module(graph.getModule().clone());
+    for (const Stage &entry : stageTable) {
+      mlir::PassManager manager(graph.getContext());
+      entry.build(manager);
+      failed = mlir::failed(manager.run(*module));
+      if (failed || stage == entry.name)
+        break;
+    }
+    if (failed) {
+      reported = diagnostics.takeError("the compiler failed", {});
+    } else {
+      llvm::raw_string_ostream os(text);
+      mlir::OpPrintingFlags flags;
+      if (debugInfo)
+        flags.enableDebugInfo(true, /*prettyForm=*/false);
+      module->print(os, flags);
+    }
+  }
+  if (reported)
+    raise(std::move(reported));
+  return text;
+}
+
+/// Must be called with the exception set as Python expects it: (status,
+/// message).
+static PyObject *runErrorType = nullptr;
+
+void bindCompiler(py::module_ &m) {
+  py::exception<void> failure(m, "CompilerFailure", PyExc_Exception);
+  failureType = failure.inc_ref().ptr();
+  py::exception<void> runError(m, "RunError", PyExc_Exception);
+  runErrorType = runError.inc_ref().ptr();
+  py::register_exception_translator([](std::exception_ptr p) {
+    try {
+      if (p)
+        std::rethrow_exception(p);
+    } catch (const Program::RunError &e) {
+      PyErr_SetObject(runErrorType, py::make_tuple(e.status, e.message).ptr());
+    }
+  });
+
+  py::class_<Program, std::shared_ptr<Program>>(m, "Executable",
+                                                "Compiled code and its arena.")
+      .def_property_readonly("planned_peak_bytes", &Program::plannedPeakBytes)
+      .def_property_readonly("entries",
+                             [](const Program &p) {
+                               std::vector<std::string> names;
+                               for (const EntrySpec &entry : p.entries())
+                                 names.push_back(entry.name);
+                               return names;
+                             })
+      .def(
+          "aliases",
+          [](const Program &p, const std::string &name) {
+            return p.entries()[p.find(name)].aliases;
+          },
+          "For each result the argument that it overwrites, or -1.")
+      .def("find", &Program::find)
+      .def("run", &Program::run, py::arg("entry"), py::arg("addresses"),
+           "Runs an entry by number on the addresses of its arguments, then of "
+           "the results that are no alias.");
+
+  m.def("compile", [](const std::shared_ptr<GraphBuilder> &graph) {
+    return compileProgram(*graph);
+  });
+  m.def("stages", [] {
+    std::vector<std::string> names;
+    for (const Stage &stage : stageTable)
+      names.push_back(stage.name);
+    return names;
+  });
+  m.def("print_stage",
+        [](const std::shared_ptr<GraphBuilder> &graph, const std::string &stage,
+           bool debugInfo) { return printStage(*graph, stage, debugInfo); });
+  m.def("set_num_threads", [](int count) {
+    if (jpmhcSetNumThreads(count) != JPMHC_OK)
+      throw py::value_error("expected a number of threads ≥ 1");
+  });
+  m.def("get_num_threads", [] { return jpmhcGetNumThreads(); });
+}
+
+} // namespace jpmhc::python

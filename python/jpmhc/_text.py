@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Python values as MLIR attribute text."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+
+import numpy as np
+
+from jpmhc.errors import ConfigError
+
+
+def f32(value: float) -> str:
+    """An f32 attribute.
+
+    Raises:
+        ConfigError: the value is not finite.
+    """
+    value = float(value)
+    if not math.isfinite(value):
+        raise ConfigError("attribute is not finite", expected="a finite number", given=value)
+    return f"{value:.17e} : f32"
+
+
+def i64(value: int) -> str:
+    """A 64-bit integer attribute."""
+    return f"{int(value)} : i64"
+
+
+def boolean(value: bool) -> str:
+    """A boolean attribute."""
+    return "true" if value else "false"
+
+
+def string(value: str) -> str:
+    """A string attribute."""
+    escaped = value.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'
+
+
+def i64_array(values: Iterable[int]) -> str:
+    """A dense array of 64-bit integers, e.g. ``array<i64: 1, 2>``."""
+    items = ", ".join(str(int(v)) for v in values)
+    return f"array<i64: {items}>" if items else "array<i64>"
+
+
+def generic(value: object) -> str:
+    """The text of a bool, int, float, str or (nested) list, by its Python type.
+
+    Integers become i64, floats f64.
+
+    Raises:
+        ConfigError: the value has no text form.
+    """
+    if isinstance(value, (bool, np.bool_)):
+        return boolean(bool(value))
+    if isinstance(value, (int, np.integer)):
+        return i64(int(value))
+    if isinstance(value, (float, np.floating)):
+        return f"{float(value):.17e} : f64"
+    if isinstance(value, str):
+        return string(value)
+    if isinstance(value, (list, tuple, np.ndarray)):
+        return f"[{', '.join(generic(v) for v in value)}]"
+    raise ConfigError(
+        "value has no attribute form", expected="a number, string or list", given=value
+    )
+
+
+def dictionary(values: dict[str, object]) -> str:
+    """A dictionary attribute of generic values."""
+    return "{" + ", ".join(f"{key} = {generic(v)}" for key, v in values.items()) + "}"

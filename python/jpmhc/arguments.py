@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Checks of run-time arguments against the specs of a compiled program, before anything runs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from jpmhc.errors import DTypeError, LayoutError, RangeError, ShapeError
+from jpmhc.tracing import Spec
+
+
+def check(value: Any, spec: Spec, name: str) -> np.ndarray:
+    """`value` as an array that may be handed to compiled code without a copy.
+
+    Args:
+        value: an array, or a number for a scalar spec.
+        spec: what the program was compiled for.
+        name: what messages call the argument.
+
+    Raises:
+        DTypeError: no array, or of another element type.
+        LayoutError: not contiguous, or not in this machine's byte order.
+        ShapeError: of another shape.
+        RangeError: an id is out of the range that the spec declares.
+    """
+    where = f"argument {spec.name or name}"
+    if spec.scalar:
+        return _scalar(value, spec, where)
+    if not isinstance(value, np.ndarray):
+        if not spec.shape and isinstance(value, (int, float, np.generic)):
+            value = np.asarray(value, spec.numpy)
+        else:
+            raise DTypeError(
+                "no array",
+                expected=f"a NumPy array of {spec.dtype}",
+                given=type(value).__name__,
+                where=where,
+            )
+    if not value.dtype.isnative:
+        raise LayoutError(
+            "byte order",
+            expected="that of this machine",
+            given=value.dtype.str,
+            where=where,
+            hint="convert with array.astype(array.dtype.newbyteorder('='))",
+        )
+    if value.dtype != spec.numpy:
+        raise DTypeError("element type", expected=spec.numpy, given=value.dtype, where=where)
+    if value.shape != spec.shape:
+        raise ShapeError("shape", expected=spec.shape, given=value.shape, where=where)
+    if not value.flags.c_contiguous:
+        raise LayoutError(
+            "array is not contiguous",
+            expected="row-major without gaps",
+            given=f"strides {value.strides}",
+            where=where,
+            hint="copy with numpy.ascontiguousarray",
+        )
+    if not value.flags.aligned:
+        raise LayoutError("array is not aligned to its elements", where=where)
+    if spec.high is not None:
+        _range(value, spec, where)
+    return value
+
+
+def _scalar(value: Any, spec: Spec, where: str) -> np.ndarray:
+    array = np.asarray(value)
+    if array.shape != ():
+        raise ShapeError("scalar argument", expected=(), given=array.shape, where=where)
+    kinds = "fiu" if spec.dtype in ("f32", "bf16", "f16", "f64") else "iu"
+    if array.dtype.kind not in kinds:
+        raise DTypeError("scalar argument", expected=spec.dtype, given=array.dtype, where=where)
+    return array.astype(spec.numpy)
+
+
+def _range(value: np.ndarray, spec: Spec, where: str) -> None:
+    wrong = (value < 0) | (value >= spec.high)
+    if spec.allowed is not None:
+        wrong &= value != spec.allowed
+    if wrong.any():
+        place = tuple(int(i) for i in np.argwhere(wrong)[0])
+        raise RangeError(
+            f"id out of range at {place}",
+            expected=f"0 … {spec.high - 1}",
+            given=int(value[place]),
+            where=where,
+        )

@@ -1,0 +1,550 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Tracing: ordinary Python functions run once on abstract tensors and leave a graph behind.
+
+A `Trace` owns one module. Functions under construction are `Frame`s on its stack; a value of an
+outer frame, or a `Parameter`, that is used in an inner one becomes an extra argument of the inner
+function (its `captures`).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from jpmhc import _core
+from jpmhc._location import Location, describe, here, user_location
+from jpmhc.dtypes import NUMPY, dtype_name, tensor_type
+from jpmhc.errors import CompileError, ConfigError, DTypeError, JpmhcError, ShapeError
+
+_local = threading.local()
+
+
+@dataclass(frozen=True)
+class Spec:
+    """An abstract argument: its shape, element type and, for ids, the exclusive upper bound.
+
+    Args:
+        shape: sizes; () is a tensor with one element, unless `scalar`.
+        dtype: element type ("f32", "i32", "index", …, or a NumPy type).
+        scalar: the argument is a number, not a tensor.
+        high: ids lie in [0, high); checked before each run when given.
+        allowed: one more value an id may take (such as -100 for "ignored").
+        name: what error messages call the argument.
+    """
+
+    shape: tuple[int, ...]
+    dtype: str
+    scalar: bool = False
+    high: int | None = None
+    allowed: int | None = None
+    name: str | None = None
+
+    @property
+    def type(self) -> str:
+        """The MLIR type."""
+        return self.dtype if self.scalar else tensor_type(self.shape, self.dtype)
+
+    @property
+    def numpy(self) -> np.dtype:
+        """The NumPy element type."""
+        return NUMPY[self.dtype]
+
+
+def spec(
+    shape: Sequence[int],
+    dtype: object = "f32",
+    *,
+    high: int | None = None,
+    allowed: int | None = None,
+    name: str | None = None,
+) -> Spec:
+    """The description of a tensor argument: ``spec((batch, 36), "i32", high=vocabulary)``.
+
+    Raises:
+        ShapeError: a size is negative or not an integer.
+        ConfigError: the dtype is unknown.
+    """
+    sizes = []
+    for size in shape:
+        if isinstance(size, (bool, float)) or not isinstance(size, (int, np.integer)) or size < 0:
+            raise ShapeError(
+                "size of a spec", expected="an integer ≥ 0", given=repr(size), where=here()
+            )
+        sizes.append(int(size))
+    return Spec(tuple(sizes), dtype_name(dtype), high=high, allowed=allowed, name=name)
+
+
+def scalar_spec(dtype: object = "f32", *, name: str | None = None) -> Spec:
+    """The description of a scalar argument, such as a learning rate or a width."""
+    return Spec((), dtype_name(dtype), scalar=True, name=name)
+
+
+def spec_of(value: Any) -> Spec | None:
+    """The spec of an array, NumPy number or spec; None for anything else."""
+    if isinstance(value, Spec):
+        return value
+    if isinstance(value, (np.ndarray, np.generic)):
+        return Spec(tuple(value.shape), dtype_name(value.dtype))
+    return None
+
+
+class Operators:
+    """Arithmetic, comparison, indexing and reductions of tensors and parameters.
+
+    Everything follows NumPy's broadcasting; both operands have the same element type, except that
+    a Python number takes that of the other operand.
+    """
+
+    __slots__ = ()
+    __array_ufunc__ = None
+    __array_priority__ = 1000
+
+    def to_tensor(self) -> Tensor:
+        """The value in the function under construction."""
+        raise NotImplementedError
+
+    def _ops(self) -> Any:
+        from jpmhc import elementwise
+
+        return elementwise
+
+    def __add__(self, other: Any) -> Tensor:
+        return self._ops().add(self, other)
+
+    def __radd__(self, other: Any) -> Tensor:
+        return self._ops().add(other, self)
+
+    def __sub__(self, other: Any) -> Tensor:
+        return self._ops().subtract(self, other)
+
+    def __rsub__(self, other: Any) -> Tensor:
+        return self._ops().subtract(other, self)
+
+    def __mul__(self, other: Any) -> Tensor:
+        return self._ops().multiply(self, other)
+
+    def __rmul__(self, other: Any) -> Tensor:
+        return self._ops().multiply(other, self)
+
+    def __truediv__(self, other: Any) -> Tensor:
+        return self._ops().divide(self, other)
+
+    def __rtruediv__(self, other: Any) -> Tensor:
+        return self._ops().divide(other, self)
+
+    def __pow__(self, other: Any) -> Tensor:
+        return self._ops().power(self, other)
+
+    def __neg__(self) -> Tensor:
+        return self._ops().negative(self)
+
+    def __matmul__(self, other: Any) -> Tensor:
+        return self._ops().matmul(self, other)
+
+    def __rmatmul__(self, other: Any) -> Tensor:
+        return self._ops().matmul(other, self)
+
+    def __lt__(self, other: Any) -> Tensor:
+        return self._ops().compare("lt", self, other)
+
+    def __le__(self, other: Any) -> Tensor:
+        return self._ops().compare("le", self, other)
+
+    def __gt__(self, other: Any) -> Tensor:
+        return self._ops().compare("gt", self, other)
+
+    def __ge__(self, other: Any) -> Tensor:
+        return self._ops().compare("ge", self, other)
+
+    def equal(self, other: Any) -> Tensor:
+        """Element-wise equality, as a boolean tensor (`==` compares the Python objects)."""
+        return self._ops().compare("eq", self, other)
+
+    def not_equal(self, other: Any) -> Tensor:
+        """Element-wise inequality, as a boolean tensor."""
+        return self._ops().compare("ne", self, other)
+
+    def __bool__(self) -> bool:
+        raise CompileError(
+            "a traced value has no truth value while tracing", hint="use jpmhc.where", where=here()
+        )
+
+    def __iter__(self) -> Iterator[Tensor]:
+        tensor = as_tensor(self)
+        if not tensor.shape:
+            raise ShapeError("iteration over a tensor without axes", where=here())
+        return (tensor[i] for i in range(tensor.shape[0]))
+
+    def __len__(self) -> int:
+        shape = as_tensor(self).shape
+        if not shape:
+            raise ShapeError("len() of a tensor without axes", where=here())
+        return shape[0]
+
+    def __getitem__(self, index: Any) -> Tensor:
+        return self._ops().get_item(self, index)
+
+    def reshape(self, *shape: Any) -> Tensor:
+        """The same elements in another shape; one size may be -1."""
+        return self._ops().reshape(self, *shape)
+
+    def transpose(self, *axes: Any) -> Tensor:
+        """Permuted axes; without arguments, reversed."""
+        return self._ops().transpose(self, *axes)
+
+    @property
+    def T(self) -> Tensor:
+        """Reversed axes."""
+        return self._ops().transpose(self)
+
+    def astype(self, dtype: object) -> Tensor:
+        """The values converted to another element type."""
+        return self._ops().astype(self, dtype)
+
+    def sum(self, axis: Any = None, keepdims: bool = False) -> Tensor:
+        """Sum over axes (all of them by default), accumulated in f32."""
+        return self._ops().sum(self, axis, keepdims)
+
+    def mean(self, axis: Any = None, keepdims: bool = False) -> Tensor:
+        """Mean over axes (all of them by default), accumulated in f32."""
+        return self._ops().mean(self, axis, keepdims)
+
+    def max(self, axis: Any = None, keepdims: bool = False) -> Tensor:
+        """Largest element along axes (all of them by default)."""
+        return self._ops().max(self, axis, keepdims)
+
+
+class Tensor(Operators):
+    """A traced value: a tensor, or a scalar where `is_scalar`."""
+
+    __slots__ = ("dtype", "frame", "is_scalar", "shape", "value")
+
+    def __init__(self, value: _core.Value, frame: Frame) -> None:
+        self.value = value
+        self.frame = frame
+        self.shape: tuple[int, ...] = value.shape
+        self.dtype: str = value.dtype
+        self.is_scalar: bool = not value.is_tensor
+
+    def to_tensor(self) -> Tensor:
+        """The value in the function under construction."""
+        return current_trace().frame.resolve(self)
+
+    @property
+    def type(self) -> str:
+        """The MLIR type as text."""
+        return self.value.type
+
+    @property
+    def ndim(self) -> int:
+        """The number of axes."""
+        return len(self.shape)
+
+    @property
+    def size(self) -> int:
+        """The number of elements."""
+        return int(np.prod(self.shape, dtype=np.int64))
+
+    def __repr__(self) -> str:
+        return f"Tensor({self.type})"
+
+
+Captured = Operators
+"""What a function takes besides its arguments: a parameter, or a tensor of an outer frame."""
+
+
+@dataclass
+class Frame:
+    """A function under construction.
+
+    `operands` holds what the caller passes for the arguments, where the function is to be
+    differentiated.
+    """
+
+    trace: Trace
+    name: str
+    parent: Frame | None
+    arguments: list[Tensor] = field(default_factory=list)
+    captures: dict[int, tuple[Captured, Tensor]] = field(default_factory=dict)
+    operands: list[Tensor] | None = None
+
+    def is_within(self, other: Frame) -> bool:
+        """Whether `other` is this frame or one of those it is built inside."""
+        frame: Frame | None = self
+        while frame is not None:
+            if frame is other:
+                return True
+            frame = frame.parent
+        return False
+
+    def capture(self, source: Captured, type_text: str) -> Tensor:
+        """The argument that brings `source` in, appended when it is first used."""
+        known = self.captures.get(id(source))
+        if known is not None:
+            return known[1]
+        value = self.trace.call(self.trace.graph.add_argument, type_text, loc=user_location())
+        argument = Tensor(value, self)
+        self.captures[id(source)] = (source, argument)
+        return argument
+
+    def resolve(self, tensor: Tensor) -> Tensor:
+        """`tensor` as a value of this frame."""
+        if tensor.frame is self:
+            return tensor
+        if self.parent is None or not self.parent.is_within(tensor.frame):
+            raise CompileError(
+                "a traced value is used outside the function that made it",
+                expected=f"a value of function '{self.name}'",
+                given=f"one of '{tensor.frame.name}'",
+                where=here(),
+            )
+        return self.capture(tensor, tensor.type)
+
+    @property
+    def captured(self) -> list[Captured]:
+        """What the extra arguments stand for, in order."""
+        return [source for source, _ in self.captures.values()]
+
+
+class Trace:
+    """A module being built, and the functions on the way."""
+
+    def __init__(self) -> None:
+        self.graph = _core.Graph()
+        self.frames: list[Frame] = []
+        self.functions: dict[Any, Any] = {}
+        self._names: dict[str, int] = {}
+
+    @property
+    def frame(self) -> Frame:
+        """The function under construction."""
+        return self.frames[-1]
+
+    def unique_name(self, stem: str) -> str:
+        """`stem`, with a number where it is taken."""
+        stem = "".join(c if c.isalnum() or c == "_" else "_" for c in stem) or "function"
+        count = self._names.get(stem, 0)
+        self._names[stem] = count + 1
+        return stem if count == 0 else f"{stem}_{count}"
+
+    def call(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        """Calls into the graph; what it reports is raised as an error of jpmhc."""
+        try:
+            return function(*args, **kwargs)
+        except _core.DiagnosticError as error:
+            raise to_error(error) from None
+
+    @contextlib.contextmanager
+    def function(
+        self, stem: str, types: Sequence[str], *, private: bool = False
+    ) -> Iterator[Frame]:
+        """Builds a function in the body of the with statement; call `finish` before its end."""
+        location = user_location()
+        name = self.unique_name(stem)
+        frame = Frame(self, name, self.frames[-1] if self.frames else None)
+        values = self.call(
+            self.graph.begin_function, name, list(types), private=private, loc=location
+        )
+        frame.arguments = [Tensor(value, frame) for value in values]
+        self.frames.append(frame)
+        try:
+            with _active(self):
+                yield frame
+        except BaseException:
+            self.frames.pop()
+            self.graph.abandon_function()
+            raise
+        self.frames.pop()
+
+    def finish(self, results: Sequence[Tensor]) -> None:
+        """Ends the function under construction with these results."""
+        frame = self.frame
+        values = [frame.resolve(result).value for result in results]
+        self.call(self.graph.end_function, values, loc=user_location())
+
+
+@contextlib.contextmanager
+def _active(trace: Trace) -> Iterator[None]:
+    before = getattr(_local, "trace", None)
+    _local.trace = trace
+    try:
+        yield
+    finally:
+        _local.trace = before
+
+
+def current_trace() -> Trace:
+    """The trace in progress in this thread.
+
+    Raises:
+        CompileError: there is none.
+    """
+    trace = getattr(_local, "trace", None)
+    if trace is None or not trace.frames:
+        raise CompileError(
+            "ops work on traced values",
+            expected="a call inside jpmhc.compile or jpmhc.value_and_grad",
+            given="a call outside",
+            where=here(),
+        )
+    return trace
+
+
+def is_tracing() -> bool:
+    """Whether a trace is in progress in this thread."""
+    trace = getattr(_local, "trace", None)
+    return trace is not None and bool(trace.frames)
+
+
+def to_error(error: _core.DiagnosticError) -> JpmhcError:
+    """The typed error for what the compiler reported, at the user's line."""
+    message, file, line, column = error.args
+    where = describe((file, line, column)) or here()
+    kind: type[JpmhcError] = CompileError
+    text = message.lower()
+    if any(word in text for word in ("element type", "dtype", "f32, bf16 or f16")):
+        kind = DTypeError
+    elif any(word in text for word in ("shape", "dimension", "rank", "size", "multiple")):
+        kind = ShapeError
+    elif any(word in text for word in ("attribute", "parameter", "manifold", "width", "eps")):
+        kind = ConfigError
+    return kind(message, where=where)
+
+
+def emit(
+    name: str,
+    operands: Sequence[Any],
+    attributes: dict[str, str] | None = None,
+    results: Sequence[str] | None = None,
+    regions: Sequence[int] = (),
+) -> list[Tensor]:
+    """Creates an op at the user's line and returns its results.
+
+    Args:
+        name: the op, such as "jpmhc.rms_norm".
+        operands: one entry an operand of the op's definition: a tensor or parameter, None where an
+            optional one is absent, a list for a variadic one.
+        attributes: MLIR text by name.
+        results: MLIR types of the results; None lets the op infer them.
+        regions: handles of finished regions.
+    """
+    trace = current_trace()
+    groups = [_group(trace, operand) for operand in operands]
+    values = trace.call(
+        trace.graph.op,
+        name,
+        groups,
+        attributes or {},
+        None if results is None else list(results),
+        list(regions),
+        user_location(),
+    )
+    return [Tensor(value, trace.frame) for value in values]
+
+
+def _group(trace: Trace, operand: Any) -> list[_core.Value]:
+    if operand is None:
+        return []
+    items = operand if isinstance(operand, (list, tuple)) else [operand]
+    return [as_tensor(item).value for item in items]
+
+
+def as_tensor(value: Any, dtype: str | None = None) -> Tensor:
+    """`value` as a value of the function under construction.
+
+    Args:
+        value: a tensor, parameter, array or number.
+        dtype: element type for a number (f32 for a float, i64 for an integer by default).
+
+    Raises:
+        DTypeError: the value is none of these.
+    """
+    if isinstance(value, Operators):
+        return value.to_tensor()
+    if isinstance(value, (bool, np.bool_)):
+        return constant(np.asarray(value), dtype or "i1")
+    if isinstance(value, (int, np.integer)):
+        return constant(np.asarray(value), dtype or "i64")
+    if isinstance(value, float):
+        return constant(np.asarray(value), dtype or "f32")
+    if isinstance(value, (np.ndarray, np.generic)):
+        return constant(np.asarray(value), dtype or dtype_name(value.dtype))
+    raise DTypeError(
+        "operand",
+        expected="a tensor, parameter, array or number",
+        given=type(value).__name__,
+        where=here(),
+    )
+
+
+def constant(array: np.ndarray, dtype: object | None = None) -> Tensor:
+    """A constant tensor with the values of `array`."""
+    trace = current_trace()
+    name = dtype_name(array.dtype if dtype is None else dtype)
+    data = np.ascontiguousarray(array, dtype=NUMPY[name])
+    shape = array.shape
+    if data.size > 1:
+        words = data.reshape(-1).view(np.uint8).reshape(data.size, -1)
+        if (words == words[0]).all():
+            data = data.reshape(-1)[:1]
+    value = trace.call(
+        trace.graph.constant, tensor_type(shape, name), data.tobytes(), loc=user_location()
+    )
+    return Tensor(value, trace.frame)
+
+
+def full(shape: Sequence[int], value: float | int | bool, dtype: object = "f32") -> Tensor:
+    """A constant tensor of one repeated value."""
+    trace = current_trace()
+    name = dtype_name(dtype)
+    data = np.asarray(value, dtype=NUMPY[name]).tobytes()
+    type_text = tensor_type(tuple(int(s) for s in shape), name)
+    value = trace.call(trace.graph.constant, type_text, data, loc=user_location())
+    return Tensor(value, trace.frame)
+
+
+@contextlib.contextmanager
+def region(types: Sequence[str], terminator: str) -> Iterator[RegionBuilder]:
+    """Builds a region in the body of the with statement; its handle is valid afterwards."""
+    trace = current_trace()
+    values = trace.call(trace.graph.begin_region, list(types), loc=user_location())
+    builder = RegionBuilder([Tensor(value, trace.frame) for value in values])
+    yield builder
+    frame = trace.frame
+    results = [frame.resolve(as_tensor(result)).value for result in builder.results]
+    builder.handle = trace.call(trace.graph.end_region, terminator, results, loc=user_location())
+
+
+@dataclass
+class RegionBuilder:
+    """The arguments of an open region, and what it is to yield."""
+
+    arguments: list[Tensor]
+    results: list[Tensor] = field(default_factory=list)
+    handle: int = -1
+
+
+__all__ = [
+    "Frame",
+    "Location",
+    "Operators",
+    "Spec",
+    "Tensor",
+    "Trace",
+    "as_tensor",
+    "constant",
+    "current_trace",
+    "emit",
+    "full",
+    "is_tracing",
+    "region",
+    "scalar_spec",
+    "spec",
+    "spec_of",
+    "to_error",
+]
