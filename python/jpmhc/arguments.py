@@ -61,7 +61,7 @@ def check(value: Any, spec: Spec, name: str) -> np.ndarray:
     if not value.flags.aligned:
         raise LayoutError("array is not aligned to its elements", where=where)
     if spec.high is not None:
-        _range(value, spec, where)
+        check_range(value, spec.high, spec.allowed, spec.name or name)
     return value
 
 
@@ -75,15 +75,20 @@ def _scalar(value: Any, spec: Spec, where: str) -> np.ndarray:
     return array.astype(spec.numpy)
 
 
-def _range(value: np.ndarray, spec: Spec, where: str) -> None:
-    wrong = (value < 0) | (value >= spec.high)
-    if spec.allowed is not None:
-        wrong &= value != spec.allowed
+def check_range(value: np.ndarray, high: int, allowed: int | None, name: str) -> None:
+    """Checks that ids lie in [0, high) or are the allowed other value.
+
+    Raises:
+        RangeError: names the first that does not, its place and the size of the table.
+    """
+    wrong = (value < 0) | (value >= high)
+    if allowed is not None:
+        wrong &= value != allowed
     if wrong.any():
         place = tuple(int(i) for i in np.argwhere(wrong)[0])
         raise RangeError(
             f"id out of range at {place}",
-            expected=f"0 … {spec.high - 1}",
+            expected=f"0 … {high - 1}",
             given=int(value[place]),
-            where=where,
+            where=f"argument {name}",
         )

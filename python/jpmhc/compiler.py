@@ -22,7 +22,7 @@ from jpmhc.errors import (
 )
 from jpmhc.functions import flatten_results
 from jpmhc.nn.module import Parameter
-from jpmhc.tracing import Spec, Trace, spec_of, to_error
+from jpmhc.tracing import IdRange, Spec, Trace, spec_of, to_error
 
 TARGETS = ("cpu", "emulator")
 
@@ -32,7 +32,7 @@ class Entry:
     """A function of a program that can be called from outside.
 
     `inputs` describes the user's arguments; `captured` the parameters whose arrays follow them;
-    `outputs` the results.
+    `outputs` the results; `ranges` what is checked of ids before a run.
     """
 
     name: str
@@ -42,6 +42,23 @@ class Entry:
     captured: list[Parameter]
     outputs: list[Spec]
     output_structure: Any
+    ranges: list[IdRange]
+
+    def checked(self, leaves: Sequence[Any]) -> list[np.ndarray]:
+        """The user's arguments as arrays that the entry may run on.
+
+        Raises:
+            JpmhcError: one does not fit; see `jpmhc.arguments.check`.
+        """
+        arrays = [
+            arguments.check(leaf, spec, name)
+            for leaf, spec, name in zip(leaves, self.inputs, self.input_names, strict=True)
+        ]
+        for item in self.ranges:
+            if item.position < len(arrays):
+                name = self.inputs[item.position].name or self.input_names[item.position]
+                arguments.check_range(arrays[item.position], item.high, item.allowed, name)
+        return arrays
 
 
 class Program:
@@ -87,6 +104,7 @@ class Program:
             _parameters(frame.captured),
             [Spec(r.shape, r.dtype, scalar=r.is_scalar) for r in results],
             output_structure,
+            list(dict.fromkeys(frame.ranges)),
         )
         self.entries[name] = entry
         return entry
@@ -236,10 +254,7 @@ class Compiled:
                 given=structure,
                 where=here(),
             )
-        inputs = [
-            arguments.check(leaf, spec, name)
-            for leaf, spec, name in zip(leaves, entry.inputs, entry.input_names, strict=True)
-        ]
+        inputs = entry.checked(leaves)
         inputs += [parameter.array for parameter in entry.captured]
         return _tree.unflatten(entry.output_structure, self._program.run(entry, inputs))
 

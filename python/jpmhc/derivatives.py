@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from jpmhc import _tree
+from jpmhc import _text, _tree
 from jpmhc._location import here
 from jpmhc.compiler import Compiled
 from jpmhc.dtypes import is_float
@@ -16,7 +16,16 @@ from jpmhc.errors import DTypeError, ShapeError
 from jpmhc.functions import flatten_results, is_value
 from jpmhc.nn.module import Parameter
 from jpmhc.nn.sparse import SparseRows
-from jpmhc.tracing import Tensor, as_tensor, current_trace, emit, full, is_tracing, spec_of
+from jpmhc.tracing import (
+    Tensor,
+    as_tensor,
+    current_trace,
+    emit,
+    full,
+    hand_on_ranges,
+    is_tracing,
+    spec_of,
+)
 
 
 def _pull(
@@ -43,10 +52,11 @@ def _pull(
     captured = frame.captured
     positions, rebuild = _selection(wrt, args, operands, captured)
     seeds = cotangents(results)
-    name = trace.call(trace.graph.differentiate, frame.name, positions, list(range(len(seeds))))
     inputs = [*operands, *(as_tensor(source) for source in captured)]
+    hand_on_ranges(frame.ranges, inputs)
     types = [r.type for r in results] + [inputs[i].type for i in positions]
-    out = emit("func.call", [[*inputs, *seeds]], {"callee": f"@{name}"}, types)
+    attributes = {"callee": f"@{frame.name}", "wrt": _text.i64_array(positions)}
+    out = emit("jpmhc.vjp", [inputs, seeds], attributes, types)
     value = _tree.unflatten(result_structure, out[: len(results)])
     return value, rebuild(out[len(results) :])
 

@@ -69,7 +69,7 @@ def broadcast_to(x: Any, shape: Sequence[int]) -> Tensor:
         tensor_type(shape, x.dtype),
         loc=user_location(),
     )
-    return Tensor(value, trace.frame)
+    return Tensor(value, trace.frame, x.origin or x)
 
 
 def _number(value: Any) -> bool:
@@ -452,16 +452,17 @@ def reshape(x: Any, *shape: Any) -> Tensor:
         return x
     groups = _collapse_groups(x.shape, target)
     if groups is not None:
-        return emit(
+        collapsed = emit(
             "tensor.collapse_shape",
             [x],
             {"reassociation": _text.generic(groups)},
             [tensor_type(target, x.dtype)],
-        )[0]
+        )
+        return _rearranged(collapsed, x)
     groups = _collapse_groups(target, x.shape)
     if groups is None:
         return reshape(reshape(x, (x.size,)), target)
-    return emit(
+    expanded = emit(
         "tensor.expand_shape",
         [x, []],
         {
@@ -469,7 +470,14 @@ def reshape(x: Any, *shape: Any) -> Tensor:
             "static_output_shape": _text.i64_array(target),
         },
         [tensor_type(target, x.dtype)],
-    )[0]
+    )
+    return _rearranged(expanded, x)
+
+
+def _rearranged(results: list[Tensor], x: Tensor) -> Tensor:
+    """The result of an op that only moves elements of x."""
+    results[0].origin = x.origin or x
+    return results[0]
 
 
 def _complete(target: tuple[int, ...], x: Tensor) -> tuple[int, ...]:
@@ -538,7 +546,7 @@ def transpose(x: Any, *axes: Any) -> Tensor:
         return x
     trace = current_trace()
     value = trace.call(trace.graph.transpose, x.value, permutation, loc=user_location())
-    return Tensor(value, trace.frame)
+    return Tensor(value, trace.frame, x.origin or x)
 
 
 def get_item(x: Any, index: Any) -> Tensor:
@@ -605,7 +613,7 @@ def _extract(x: Tensor, offsets: list[int], sizes: list[int], strides: list[int]
         return x
     if 0 in sizes:
         return full(sizes, 0, x.dtype)
-    return emit(
+    part = emit(
         "tensor.extract_slice",
         [x, [], [], []],
         {
@@ -614,7 +622,8 @@ def _extract(x: Tensor, offsets: list[int], sizes: list[int], strides: list[int]
             "static_strides": _text.i64_array(strides),
         },
         [tensor_type(tuple(sizes), x.dtype)],
-    )[0]
+    )
+    return _rearranged(part, x)
 
 
 def split(x: Any, sections: int, axis: int = 0) -> list[Tensor]:

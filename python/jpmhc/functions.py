@@ -17,7 +17,17 @@ import numpy as np
 from jpmhc import _tree
 from jpmhc._location import here
 from jpmhc.errors import CompileError, ConfigError
-from jpmhc.tracing import Captured, Operators, Tensor, Trace, as_tensor, current_trace, emit
+from jpmhc.tracing import (
+    Captured,
+    IdRange,
+    Operators,
+    Tensor,
+    Trace,
+    as_tensor,
+    current_trace,
+    emit,
+    hand_on_ranges,
+)
 
 
 @dataclass
@@ -28,6 +38,7 @@ class _Record:
     captured: list[Captured]
     structure: Any
     types: list[str]
+    ranges: list[IdRange]
     owner: Any  # keeps the identity in the key alive
 
 
@@ -81,6 +92,7 @@ class function:  # noqa: N801 - a decorator, spelt as Python spells `property`
                 raise
             trace.functions[key] = record
         operands += [as_tensor(source) for source in record.captured]
+        hand_on_ranges(record.ranges, operands)
         results = emit("func.call", [operands], {"callee": f"@{record.name}"}, record.types)
         return _tree.unflatten(record.structure, results)
 
@@ -88,13 +100,12 @@ class function:  # noqa: N801 - a decorator, spelt as Python spells `property`
         stem = self._fn.__qualname__.replace(".<locals>", "")
         with trace.function(stem, types, private=True) as frame:
             args, kwargs = _tree.unflatten(structure, frame.arguments)
-            bound = (self._fn,) if instance is None else (self._fn.__get__(instance),)
-            result = bound[0](*args, **kwargs)
+            fn = self._fn if instance is None else self._fn.__get__(instance)
+            result = fn(*args, **kwargs)
             results, out_structure = flatten_results(result)
             trace.finish(results)
-        return _Record(
-            frame.name, frame.captured, out_structure, [r.type for r in results], instance
-        )
+        types = [r.type for r in results]
+        return _Record(frame.name, frame.captured, out_structure, types, frame.ranges, instance)
 
 
 def flatten_results(result: Any) -> tuple[list[Tensor], Any]:

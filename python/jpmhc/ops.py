@@ -16,7 +16,7 @@ from jpmhc._location import here
 from jpmhc.dtypes import tensor_type
 from jpmhc.elementwise import linear, scalar, sigmoid, silu, softmax
 from jpmhc.errors import ConfigError, ShapeError, unknown_name
-from jpmhc.tracing import Tensor, as_tensor, emit, region
+from jpmhc.tracing import Tensor, as_tensor, emit, region, require_ids
 
 # ---- side path ----
 
@@ -249,6 +249,8 @@ def embedding(table: Any, ids: Any) -> Tensor:
     Shapes: table [V, D], ids [...] of i32 or i64 → [..., D].
     """
     table, ids = as_tensor(table), as_tensor(ids)
+    if table.ndim:
+        require_ids(ids, table.shape[0])
     shape = (*ids.shape, *table.shape[1:])
     return emit("jpmhc.embedding", [table, ids], {}, [tensor_type(shape, table.dtype)])[0]
 
@@ -264,6 +266,8 @@ def stop_gradient(x: Any) -> Tensor:
 
 def _cross_entropy(name: str, logits: Any, target: Any, ignore_index: int) -> Tensor:
     logits, target = as_tensor(logits), as_tensor(target)
+    if logits.ndim:
+        require_ids(target, logits.shape[-1], ignore_index)
     if logits.ndim > 2:
         logits = elementwise.reshape(logits, (-1 if logits.size else 0, logits.shape[-1]))
         target = elementwise.reshape(target, (target.size,))

@@ -222,11 +222,12 @@ class Operators:
 class Tensor(Operators):
     """A traced value: a tensor, or a scalar where `is_scalar`."""
 
-    __slots__ = ("dtype", "frame", "is_scalar", "shape", "value")
+    __slots__ = ("dtype", "frame", "is_scalar", "origin", "shape", "value")
 
-    def __init__(self, value: _core.Value, frame: Frame) -> None:
+    def __init__(self, value: _core.Value, frame: Frame, origin: Tensor | None = None) -> None:
         self.value = value
         self.frame = frame
+        self.origin = origin  # a tensor that has every element of this one
         self.shape: tuple[int, ...] = value.shape
         self.dtype: str = value.dtype
         self.is_scalar: bool = not value.is_tensor
@@ -258,12 +259,24 @@ Captured = Operators
 """What a function takes besides its arguments: a parameter, or a tensor of an outer frame."""
 
 
+@dataclass(frozen=True)
+class IdRange:
+    """A check before a run: the values of an argument are row numbers of a table.
+
+    `position` counts the arguments and captures of a function; `allowed` is one more legal value.
+    """
+
+    position: int
+    high: int
+    allowed: int | None
+
+
 @dataclass
 class Frame:
     """A function under construction.
 
     `operands` holds what the caller passes for the arguments, where the function is to be
-    differentiated.
+    differentiated; `ranges` what has to be checked of the arguments.
     """
 
     trace: Trace
@@ -272,6 +285,7 @@ class Frame:
     arguments: list[Tensor] = field(default_factory=list)
     captures: dict[int, tuple[Captured, Tensor]] = field(default_factory=dict)
     operands: list[Tensor] | None = None
+    ranges: list[IdRange] = field(default_factory=list)
 
     def is_within(self, other: Frame) -> bool:
         """Whether `other` is this frame or one of those it is built inside."""
@@ -304,6 +318,11 @@ class Frame:
                 where=here(),
             )
         return self.capture(tensor, tensor.type)
+
+    def position(self, tensor: Tensor) -> int | None:
+        """The number of the argument or capture that `tensor` is; None for any other value."""
+        known = [*self.arguments, *(argument for _, argument in self.captures.values())]
+        return next((i for i, argument in enumerate(known) if argument is tensor), None)
 
     @property
     def captured(self) -> list[Captured]:
@@ -482,6 +501,24 @@ def as_tensor(value: Any, dtype: str | None = None) -> Tensor:
     )
 
 
+def require_ids(ids: Tensor, high: int, allowed: int | None = None) -> None:
+    """Has the values of `ids` checked before each run, where they come from an argument.
+
+    Values that the program computes cannot be checked before: an id outside of its table then
+    gives NaN.
+    """
+    frame = current_trace().frame
+    position = frame.position(ids.origin or ids)
+    if position is not None:
+        frame.ranges.append(IdRange(position, high, allowed))
+
+
+def hand_on_ranges(ranges: Sequence[IdRange], operands: Sequence[Tensor]) -> None:
+    """The checks of a called function become checks of what the call passes."""
+    for item in ranges:
+        require_ids(operands[item.position], item.high, item.allowed)
+
+
 def constant(array: np.ndarray, dtype: object | None = None) -> Tensor:
     """A constant tensor with the values of `array`."""
     trace = current_trace()
@@ -541,8 +578,10 @@ __all__ = [
     "current_trace",
     "emit",
     "full",
+    "hand_on_ranges",
     "is_tracing",
     "region",
+    "require_ids",
     "scalar_spec",
     "spec",
     "spec_of",
