@@ -110,6 +110,10 @@ def _mask(arg: Any, operands: list[Tensor]) -> Any:
     return _tree.unflatten(structure, marks)
 
 
+def _is_array(item: Any) -> bool:
+    return isinstance(item, (np.ndarray, np.generic))
+
+
 class _Transform:
     """A differentiated function: traced where it is called in a trace, else compiled and run."""
 
@@ -125,7 +129,7 @@ class _Transform:
     def __call__(self, *args: Any) -> Any:
         if is_tracing():
             return self._emit(*args)
-        leaves, structure = _tree.flatten(args, lambda item: isinstance(item, np.ndarray))
+        leaves, structure = _tree.flatten(args, _is_array)
         key = (tuple(spec_of(leaf) for leaf in leaves), repr(structure))
         if key not in self._compiled:
             self._compiled[key] = Compiled(self, args, "cpu")

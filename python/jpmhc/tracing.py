@@ -19,7 +19,14 @@ import numpy as np
 from jpmhc import _core
 from jpmhc._location import Location, describe, here, user_location
 from jpmhc.dtypes import NUMPY, dtype_name, tensor_type
-from jpmhc.errors import CompileError, ConfigError, DTypeError, JpmhcError, ShapeError
+from jpmhc.errors import (
+    CompileError,
+    ConfigError,
+    DTypeError,
+    JpmhcError,
+    ShapeError,
+    UnsupportedError,
+)
 
 _local = threading.local()
 
@@ -426,7 +433,9 @@ def to_error(error: _core.DiagnosticError) -> JpmhcError:
     where = describe((file, line, column)) or here()
     kind: type[JpmhcError] = CompileError
     text = message.lower()
-    if any(word in text for word in ("element type", "dtype", "f32, bf16 or f16")):
+    if text.startswith("unknown op") or "not supported" in text or "not served" in text:
+        kind = UnsupportedError
+    elif any(word in text for word in ("element type", "dtype", "f32, bf16 or f16")):
         kind = DTypeError
     elif any(word in text for word in ("shape", "dimension", "rank", "size", "multiple")):
         kind = ShapeError

@@ -73,11 +73,14 @@ def _evaluate(case: Case, target: str, dtype: str) -> dict[str, np.ndarray]:
         for name, tensor in case.inputs.items()
     }
     if not case.grads:
-        return {"out": jpmhc.compile(function, target=target, **inputs)(**inputs)}
+        compiled = jpmhc.compile(lambda given: function(**given), inputs, target=target)
+        return {"out": compiled(inputs)}
+    varied = {name: inputs[name] for name in case.grads}
+    fixed = {name: value for name, value in inputs.items() if name not in varied}
     cotangent = case.cotangents["out"].values.astype(NUMPY[dtype])
-    pullback = jpmhc.vjp(function, wrt=tuple(case.grads))
-    compiled = jpmhc.compile(pullback, cotangent, target=target, **inputs)
-    out, grads = compiled(cotangent, **inputs)
+    pullback = jpmhc.vjp(lambda varied, fixed: function(**varied, **fixed), wrt=0)
+    arguments = (cotangent, varied, fixed)
+    out, grads = jpmhc.compile(pullback, *arguments, target=target)(*arguments)
     return {"out": out, **{f"grad.{name}": grads[name] for name in case.grads}}
 
 
