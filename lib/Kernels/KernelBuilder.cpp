@@ -24,9 +24,12 @@ static Val like(Val model, double number) {
   KernelBuilder &k = model.builder();
   if (isa<IndexType>(model.type()))
     return k.index(static_cast<int64_t>(number));
-  auto element = cast<FloatType>(getElementTypeOrSelf(model.type()));
-  Value scalar = arith::ConstantOp::create(k.builder, k.loc,
-                                           FloatAttr::get(element, number));
+  Type element = getElementTypeOrSelf(model.type());
+  TypedAttr attr =
+      isa<FloatType>(element)
+          ? TypedAttr(FloatAttr::get(element, number))
+          : IntegerAttr::get(element, static_cast<int64_t>(number));
+  Value scalar = arith::ConstantOp::create(k.builder, k.loc, attr);
   if (auto vector = dyn_cast<VectorType>(model.type()))
     return k.wrap(
         vector::BroadcastOp::create(k.builder, k.loc, vector, scalar));
@@ -185,6 +188,11 @@ Val KernelBuilder::toFloat(Val value) {
         arith::IndexCastOp::create(builder, loc, builder.getI64Type(), integer);
   return wrap(
       arith::SIToFPOp::create(builder, loc, builder.getF32Type(), integer));
+}
+
+Val KernelBuilder::toInt(Val value) {
+  return wrap(
+      arith::IndexCastOp::create(builder, loc, builder.getI32Type(), value));
 }
 
 // ---- loops
@@ -377,6 +385,12 @@ void KernelBuilder::tokens(Val n, function_ref<void(Tokens)> body) {
   loop->setAttr("jpmhc.tokens", builder.getUnitAttr());
 }
 
+void KernelBuilder::tokenGroups(Val n, Body body) {
+  rows(n, body);
+  auto loop = cast<scf::ParallelOp>(*std::prev(builder.getInsertionPoint()));
+  loop->setAttr("jpmhc.tokens", builder.getUnitAttr());
+}
+
 Val KernelBuilder::loadTokens(Tokens tokens, Value memref,
                               ArrayRef<Val> indices) {
   SmallVector<Val> position{tokens.first};
@@ -389,8 +403,8 @@ Val KernelBuilder::loadTokens(Tokens tokens, Value memref,
     position[0] = tokens.first + min(index(lane), last);
     elements.push_back(load(memref, position));
   }
-  return wrap(
-      vector::FromElementsOp::create(builder, loc, laneType(), elements));
+  auto type = VectorType::get({lanes()}, elements[0].getType());
+  return wrap(vector::FromElementsOp::create(builder, loc, type, elements));
 }
 
 void KernelBuilder::storeTokens(Tokens tokens, Val value, Value memref,
@@ -407,4 +421,150 @@ void KernelBuilder::storeTokens(Tokens tokens, Val value, Value memref,
     store(wrap(vector::ExtractOp::create(builder, loc, value, lane)), memref,
           position);
   }
+}
+
+Val KernelBuilder::lanePositions(Val first) {
+  Val start = toInt(first);
+  if (lanes() == 1)
+    return start;
+  auto type = VectorType::get({lanes()}, builder.getI32Type());
+  SmallVector<int32_t> numbers =
+      llvm::to_vector(llvm::seq<int32_t>(0, lanes()));
+  return start +
+         wrap(arith::ConstantOp::create(
+             builder, loc, DenseElementsAttr::get(type, ArrayRef(numbers))));
+}
+
+// ---- rows of tokens turned into columns
+
+bool KernelBuilder::canTranspose() const {
+  return lanes() > 1 && llvm::isPowerOf2_64(lanes());
+}
+
+/// Transposes a square of vectors by exchanging ever smaller blocks.
+static void transposeSquare(KernelBuilder &k, MutableArrayRef<Val> rows) {
+  int64_t n = rows.size();
+  for (int64_t half = n / 2; half > 0; half /= 2) {
+    SmallVector<int64_t> low, high; // positions in the pair (a, b)
+    for (int64_t i = 0; i < n; ++i) {
+      low.push_back((i & half) == 0 ? i : n + i - half);
+      high.push_back((i & half) == 0 ? i + half : n + i);
+    }
+    for (int64_t i = 0; i < n; ++i) {
+      if (i & half)
+        continue;
+      Val a = rows[i], b = rows[i + half];
+      rows[i] = k.wrap(vector::ShuffleOp::create(k.builder, k.loc, a, b, low));
+      rows[i + half] =
+          k.wrap(vector::ShuffleOp::create(k.builder, k.loc, a, b, high));
+    }
+  }
+}
+
+void KernelBuilder::laneBlocks(int64_t size,
+                               function_ref<void(Val, int64_t)> body) {
+  int64_t whole = size / lanes() * lanes();
+  if (whole > 0)
+    loop(index(0), index(whole), index(lanes()), {},
+         [&](Val first, ArrayRef<Val>) {
+           body(first, lanes());
+           return SmallVector<Val>{};
+         });
+  if (whole < size)
+    body(index(whole), size - whole);
+}
+
+static Value prefixMask(KernelBuilder &k, int64_t count) {
+  auto type = VectorType::get({k.lanes()}, k.builder.getI1Type());
+  return vector::ConstantMaskOp::create(k.builder, k.loc, type,
+                                        ArrayRef<int64_t>{count});
+}
+
+/// `lanes` contiguous elements as f32, of which the first `count` exist; the
+/// others are 0.
+Val KernelBuilder::loadLanes(Value memref, ArrayRef<Val> indices,
+                             int64_t count) {
+  Type element = cast<MemRefType>(memref.getType()).getElementType();
+  auto type = VectorType::get({lanes()}, element);
+  SmallVector<Value> position = values(indices);
+  Value loaded;
+  if (count == lanes()) {
+    loaded = vector::LoadOp::create(builder, loc, type, memref, position);
+  } else {
+    Value zero =
+        arith::ConstantOp::create(builder, loc, builder.getZeroAttr(type));
+    loaded = vector::MaskedLoadOp::create(builder, loc, type, memref, position,
+                                          prefixMask(*this, count), zero);
+  }
+  return convert(wrap(loaded), builder.getF32Type());
+}
+
+void KernelBuilder::storeLanes(Val value, Value memref, ArrayRef<Val> indices,
+                               int64_t count) {
+  Val stored =
+      convert(value, cast<MemRefType>(memref.getType()).getElementType());
+  if (count == lanes())
+    vector::StoreOp::create(builder, loc, stored, memref, values(indices));
+  else
+    vector::MaskedStoreOp::create(builder, loc, memref, values(indices),
+                                  prefixMask(*this, count), stored);
+}
+
+/// {first + lane (at most the last that exists), indices..., column}
+static SmallVector<Val> tokenRow(Tokens tokens, int64_t lane,
+                                 ArrayRef<Val> indices, Val column) {
+  KernelBuilder &k = column.builder();
+  SmallVector<Val> position{tokens.first +
+                            min(k.index(lane), tokens.count - 1.0)};
+  llvm::append_range(position, indices);
+  position.push_back(column);
+  return position;
+}
+
+void KernelBuilder::loadTransposed(Tokens tokens, Value memref,
+                                   ArrayRef<Val> indices, double factor,
+                                   Value columns) {
+  int64_t size = cast<MemRefType>(columns.getType()).getDimSize(0);
+  if (!canTranspose()) {
+    loop(index(0), index(size), [&](Val c) {
+      SmallVector<Val> position(indices);
+      position.push_back(c);
+      store(loadTokens(tokens, memref, position) * factor, columns, {c});
+    });
+    return;
+  }
+  laneBlocks(size, [&](Val first, int64_t count) {
+    SmallVector<Val> square;
+    for (int64_t lane = 0; lane < lanes(); ++lane)
+      square.push_back(
+          loadLanes(memref, tokenRow(tokens, lane, indices, first), count));
+    transposeSquare(*this, square);
+    for (int64_t c = 0; c < count; ++c)
+      store(square[c] * factor, columns, {first + static_cast<double>(c)});
+  });
+}
+
+void KernelBuilder::storeTransposed(Tokens tokens, Value columns, Val factor,
+                                    Value memref, ArrayRef<Val> indices) {
+  int64_t size = cast<MemRefType>(columns.getType()).getDimSize(0);
+  if (!canTranspose()) {
+    loop(index(0), index(size), [&](Val c) {
+      SmallVector<Val> position(indices);
+      position.push_back(c);
+      storeTokens(tokens, load(columns, {c}) * factor, memref, position);
+    });
+    return;
+  }
+  laneBlocks(size, [&](Val first, int64_t count) {
+    SmallVector<Val> square;
+    for (int64_t c = 0; c < count; ++c)
+      square.push_back(load(columns, {first + static_cast<double>(c)}) *
+                       factor);
+    square.resize(lanes(), square.back());
+    transposeSquare(*this, square);
+    // Last lane first, for the reason given in storeTokens.
+    for (int64_t lane = lanes() - 1; lane >= 0; --lane)
+      storeLanes(square[lane], memref, tokenRow(tokens, lane, indices, first),
+                 count);
+  });
 }

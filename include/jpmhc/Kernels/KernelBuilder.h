@@ -102,6 +102,8 @@ public:
   /// count from the end.
   Val elements(mlir::Value memref, int64_t begin, int64_t end);
   Val toFloat(Val index);
+  /// An index as i32, to be compared with integers of vectors.
+  Val toInt(Val index);
 
   // ---- loops
   // -----------------------------------------------------------------------------------------------------
@@ -149,12 +151,26 @@ public:
   mlir::Type laneType();
   /// A kernel over groups of `lanes` tokens.
   void tokens(Val n, llvm::function_ref<void(Tokens)> body);
+  /// A kernel over n groups of at most `lanes` tokens, where the body says
+  /// which: for tokens that come in sequences, which a group must not straddle.
+  void tokenGroups(Val n, Body body);
   /// Number `indices` of every token of the group: memref[first + lane,
   /// indices...]. Lanes past the last token repeat it.
   Val loadTokens(Tokens tokens, mlir::Value memref,
                  llvm::ArrayRef<Val> indices);
   void storeTokens(Tokens tokens, Val value, mlir::Value memref,
                    llvm::ArrayRef<Val> indices);
+  /// first + lane of every lane, as i32.
+  Val lanePositions(Val first);
+  /// columns[c] = memref[first + lane, indices..., c] · factor, for all of the
+  /// `size` last elements: rows of a group of tokens turned into columns.
+  /// `columns` is scratch({size}, laneType()).
+  void loadTransposed(Tokens tokens, mlir::Value memref,
+                      llvm::ArrayRef<Val> indices, double factor,
+                      mlir::Value columns);
+  /// memref[first + lane, indices..., c] = columns[c] · factor.
+  void storeTransposed(Tokens tokens, mlir::Value columns, Val factor,
+                       mlir::Value memref, llvm::ArrayRef<Val> indices);
 
   mlir::OpBuilder &builder;
   mlir::Location loc;
@@ -162,6 +178,14 @@ public:
 
 private:
   Val convert(Val value, mlir::Type element);
+  /// Runs the body over blocks of `lanes` of `size` elements; `count` of them
+  /// exist.
+  void laneBlocks(int64_t size,
+                  llvm::function_ref<void(Val first, int64_t count)> body);
+  bool canTranspose() const;
+  Val loadLanes(mlir::Value memref, llvm::ArrayRef<Val> indices, int64_t count);
+  void storeLanes(Val value, mlir::Value memref, llvm::ArrayRef<Val> indices,
+                  int64_t count);
 };
 
 } // namespace jpmhc

@@ -46,6 +46,19 @@ static void lower(scf::ParallelOp loop) {
   loop.erase();
 }
 
+/// Scratch of a row is reserved once a call, not once a row: inside a loop it
+/// would grow the stack.
+static void hoistScratch(func::FuncOp kernel) {
+  SmallVector<memref::AllocaOp> buffers;
+  kernel.walk([&](memref::AllocaOp op) {
+    if (op.getType().hasStaticShape() &&
+        op->getBlock() != &kernel.getBody().front())
+      buffers.push_back(op);
+  });
+  for (memref::AllocaOp op : buffers)
+    op->moveBefore(&kernel.getBody().front(), kernel.getBody().front().begin());
+}
+
 namespace {
 struct LowerParallelToForPass
     : jpmhc::impl::LowerParallelToForBase<LowerParallelToForPass> {
@@ -55,6 +68,8 @@ struct LowerParallelToForPass
     for (scf::ParallelOp loop : loops)
       if (loop.getNumLoops() == 1)
         lower(loop);
+    if (!getOperation().isDeclaration())
+      hoistScratch(getOperation());
   }
 };
 } // namespace

@@ -16,15 +16,20 @@ using namespace jpmhc;
 /// 10 µs).
 static constexpr int64_t kWorkPerTask = 32768;
 
+/// A guess for the iterations of a loop whose bounds are not constants.
+static constexpr int64_t kUnknownTrips = 16;
+
 /// Rough number of operations of one iteration of a loop.
 static int64_t workOf(Operation *loop) {
   int64_t work = 0;
   for (Region &region : loop->getRegions())
     for (Operation &op : region.getOps()) {
       int64_t trips = 1;
-      if (auto inner = dyn_cast<LoopLikeOpInterface>(op))
-        if (std::optional<llvm::APInt> count = inner.getStaticTripCount())
-          trips = std::max<int64_t>(count->getSExtValue(), 1);
+      if (auto inner = dyn_cast<LoopLikeOpInterface>(op)) {
+        std::optional<llvm::APInt> count = inner.getStaticTripCount();
+        trips =
+            count ? std::max<int64_t>(count->getSExtValue(), 1) : kUnknownTrips;
+      }
       if (auto inner = dyn_cast<scf::ParallelOp>(op)) {
         std::optional<int64_t> upper =
             getConstantIntValue(inner.getUpperBound()[0]);

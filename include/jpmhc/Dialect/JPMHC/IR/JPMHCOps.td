@@ -3,6 +3,7 @@
 #ifndef JPMHC_OPS_TD
 #define JPMHC_OPS_TD
 
+include "jpmhc/Dialect/JPMHC/IR/AttentionOps.td"
 include "jpmhc/Dialect/JPMHC/IR/KernelLevelOps.td"
 include "jpmhc/Dialect/JPMHC/IR/NormOps.td"
 

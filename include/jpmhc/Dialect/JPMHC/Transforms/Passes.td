@@ -89,6 +89,7 @@ def LowerParallelToFor : Pass<"jpmhc-lower-parallel-to-for", "::mlir::func::Func
   let summary = "run the parallel loops of a kernel one after the other (a CPU thread's share)";
   let description = [{
     `scf.parallel` becomes `scf.for`; reductions become carried values, which the loop vectoriser splits over lanes.
+    Scratch of a row moves to the start of the kernel.
   }];
   let dependentDialects = ["::mlir::scf::SCFDialect"];
 }
