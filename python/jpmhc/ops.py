@@ -233,9 +233,9 @@ def attention(
     Returns:
         [B, T, H, d].
     """
-    q = as_tensor(q)
     attributes = {"causal": _text.boolean(causal), "window": _text.i64(window)}
-    return emit("jpmhc.attention", [q, k, v, segment_ids], attributes, [q.type])[0]
+    out, _log_sum_exp = emit("jpmhc.attention", [q, k, v, segment_ids], attributes)
+    return out
 
 
 def swiglu(x: Any, gate: Any, up: Any, down: Any) -> Tensor:

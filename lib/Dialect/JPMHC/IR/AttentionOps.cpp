@@ -28,9 +28,13 @@ static bool compatible(TypeRange a, TypeRange b) {
 }
 
 LogicalResult AttentionOp::inferReturnTypes(MLIRContext *,
-                                            std::optional<Location>,
+                                            std::optional<Location> loc,
                                             Adaptor adaptor,
                                             SmallVectorImpl<Type> &types) {
+  auto q = dyn_cast<RankedTensorType>(adaptor.getQ().getType());
+  if (!q || q.getRank() != 4)
+    return emitOptionalError(loc, "expected q of shape [B, T, H, d], got ",
+                             adaptor.getQ().getType());
   types.assign({adaptor.getQ().getType(), lseTypeOf(adaptor.getQ())});
   return success();
 }
