@@ -50,11 +50,13 @@ void jpmhc::registerAllDialects(DialectRegistry &registry) {
   tensor::registerBufferizableOpInterfaceExternalModels(registry);
   func::registerInlinerExtension(registry);
   registerBufferization(registry);
+  registerUpstreamDerivatives(registry);
   registerBuiltinDialectTranslation(registry);
   registerLLVMDialectTranslation(registry);
 }
 
 void jpmhc::buildToKernelsPipeline(OpPassManager &pm) {
+  pm.addPass(createDifferentiate());
   pm.addPass(createCanonicalizerPass());
   pm.addPass(createCSEPass());
   pm.addNestedPass<func::FuncOp>(createConvertElementwiseToLinalgPass());

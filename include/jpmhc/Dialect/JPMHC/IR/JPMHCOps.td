@@ -4,6 +4,7 @@
 #define JPMHC_OPS_TD
 
 include "jpmhc/Dialect/JPMHC/IR/AttentionOps.td"
+include "jpmhc/Dialect/JPMHC/IR/CoreOps.td"
 include "jpmhc/Dialect/JPMHC/IR/KernelLevelOps.td"
 include "jpmhc/Dialect/JPMHC/IR/NormOps.td"
 

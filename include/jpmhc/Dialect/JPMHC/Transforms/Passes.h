@@ -39,6 +39,9 @@ inline constexpr llvm::StringLiteral kTokensAttrName = "jpmhc.tokens";
 /// Attaches bufferization to every op that emits its own kernel.
 void registerBufferization(mlir::DialectRegistry &registry);
 
+/// Attaches reverse-mode rules to the upstream ops that have one.
+void registerUpstreamDerivatives(mlir::DialectRegistry &registry);
+
 } // namespace jpmhc
 
 #endif // JPMHC_DIALECT_JPMHC_TRANSFORMS_PASSES_H

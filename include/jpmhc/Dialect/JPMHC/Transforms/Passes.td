@@ -4,6 +4,28 @@
 
 include "mlir/Pass/PassBase.td"
 
+def Differentiate : Pass<"jpmhc-differentiate", "::mlir::ModuleOp"> {
+  let summary = "replace each jpmhc.vjp by a calculation in reverse mode";
+  let description = [{
+    The callee's body moves to the place of the op and is followed by the rules of its ops in reverse order, each
+    through `DifferentiableOpInterface`; an op without a rule between an active input and an active result is an error
+    at that op. The cotangents of a value that is used several times are added up (in f32 for bf16 and f16).
+
+    A function that the body calls stays a function. It is differentiated once for each set of active operands and of
+    results with a cotangent, and becomes two: `@f_forward` returns the results of `@f` and what its gradient needs
+    beyond arguments and results; `@f_backward` takes those and the cotangents. What is kept is a minimum cut, in
+    bytes, between what has to be kept and what the gradient uses: element-wise arithmetic, fills, broadcasts and
+    reshapes are rather computed again.
+
+    `jpmhc.stop_gradient` disappears, and so do private functions that nothing calls any more. Calls are taken to be
+    without side effects, as all ops on tensors are.
+  }];
+  let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::func::FuncDialect", "::mlir::linalg::LinalgDialect",
+                           "::mlir::math::MathDialect", "::mlir::tensor::TensorDialect"];
+  let statistics = [Statistic<"functions", "functions-differentiated", "functions differentiated for their calls">,
+                    Statistic<"residualBytes", "residual-bytes", "bytes that forward functions return for gradients">];
+}
+
 def FuseElementwise : Pass<"jpmhc-fuse-elementwise", "::mlir::func::FuncOp"> {
   let summary = "fuse element-wise arithmetic on tensors into single passes over memory";
   let description = [{

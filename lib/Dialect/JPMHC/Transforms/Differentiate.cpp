@@ -1,0 +1,523 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Replaces `jpmhc.vjp` by arithmetic. The callee of a request is inlined and
+// followed by its reverse sweep, so that everything of a step is in one
+// function, where it can fuse. Functions called below stay functions: each is
+// differentiated once a signature and split into a forward and a backward one.
+#include "MinimumCut.h"
+#include "ReverseSweep.h"
+#include "jpmhc/Dialect/JPMHC/Transforms/Passes.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
+#include "mlir/IR/IRMapping.h"
+#include "mlir/IR/TypeUtilities.h"
+#include "llvm/ADT/MapVector.h"
+#include <map>
+
+namespace jpmhc {
+#define GEN_PASS_DEF_DIFFERENTIATE
+#include "jpmhc/Dialect/JPMHC/Transforms/Passes.h.inc"
+} // namespace jpmhc
+
+using namespace mlir;
+using namespace jpmhc;
+
+namespace {
+
+/// A value that a backward function takes, as the caller knows it.
+struct Source {
+  enum Kind { argument, result } kind;
+  unsigned position; ///< of the forward function's arguments or results
+};
+
+/// The two halves of a differentiated function.
+struct Derivative {
+  /// Results of the original, then residuals; the original itself without any.
+  func::FuncOp forward;
+  unsigned numResults;   ///< of the original
+  func::FuncOp backward; ///< sources, then cotangents -> gradients
+  SmallVector<Source> sources;
+  /// For each argument of the original the result of `backward`, or -1 where no
+  /// gradient reaches it.
+  SmallVector<int64_t> gradients;
+};
+
+/// What a function is differentiated for.
+struct Signature {
+  std::string callee;
+  std::vector<bool> active; ///< arguments
+  std::vector<bool> seeded; ///< results with a cotangent
+
+  bool operator<(const Signature &o) const {
+    return std::tie(callee, active, seeded) <
+           std::tie(o.callee, o.active, o.seeded);
+  }
+};
+
+// ---- what is computed again instead of kept
+// -------------------------------------------------------------------------
+
+bool isParallelGeneric(Operation *op) {
+  auto generic = dyn_cast<linalg::GenericOp>(op);
+  return generic && generic.getNumLoops() == generic.getNumParallelLoops();
+}
+
+/// One pass over memory at most, and usually fused into its user.
+bool isCheap(Operation *op) {
+  if (op->getNumResults() != 1 || !isMemoryEffectFree(op))
+    return false;
+  return OpTrait::hasElementwiseMappableTraits(op) || isParallelGeneric(op) ||
+         isa<arith::ConstantOp, linalg::BroadcastOp, linalg::FillOp,
+             linalg::TransposeOp, tensor::CastOp, tensor::CollapseShapeOp,
+             tensor::DimOp, tensor::EmptyOp, tensor::ExpandShapeOp,
+             tensor::ExtractOp, tensor::ExtractSliceOp, tensor::FromElementsOp,
+             tensor::SplatOp>(op);
+}
+
+/// Bytes of a value; a dynamic size counts as 1024.
+int64_t bytesOf(Type type) {
+  auto tensor = dyn_cast<RankedTensorType>(type);
+  if (!tensor)
+    return 8;
+  int64_t bytes = tensor.getElementType().isIntOrFloat()
+                      ? llvm::divideCeil(tensor.getElementTypeBitWidth(), 8)
+                      : 8;
+  for (int64_t size : tensor.getShape())
+    bytes *= ShapedType::isDynamic(size) ? 1024 : size;
+  return bytes;
+}
+
+/// Chooses the values that a backward function takes, so that it can compute
+/// `needed` (values of `block` before `backward`): a minimum cut. `isFree`
+/// values (arguments and results) exist anyway.
+llvm::SetVector<Value> chooseKept(ArrayRef<Value> needed,
+                                  llvm::function_ref<bool(Value)> isFree) {
+  constexpr int64_t endless = int64_t(1) << 60;
+  MinimumCut cut;
+  unsigned source = cut.addNode(), sink = cut.addNode();
+  llvm::MapVector<Value, unsigned> inner; // the node before the value's edge
+  SmallVector<Value> queue;
+  auto visit = [&](Value v) {
+    auto [it, isNew] = inner.try_emplace(v, 0);
+    if (!isNew)
+      return it->second;
+    unsigned in = it->second = cut.addNode();
+    unsigned out = cut.addNode(); // in + 1
+    cut.addEdge(in, out, isFree(v) ? 1 : bytesOf(v.getType()) + 1);
+    queue.push_back(v);
+    return in;
+  };
+  for (Value v : needed)
+    cut.addEdge(visit(v) + 1, sink, endless);
+  while (!queue.empty()) {
+    Value v = queue.pop_back_val();
+    Operation *op = v.getDefiningOp();
+    if (!op || !isCheap(op)) {
+      cut.addEdge(source, inner[v], endless);
+      continue;
+    }
+    for (Value used : getUsedValues(op))
+      if (used.getParentBlock() == op->getBlock())
+        cut.addEdge(visit(used) + 1, inner[v], endless);
+  }
+  llvm::BitVector reachable = cut.solve(source, sink);
+  llvm::SetVector<Value> kept;
+  for (auto [value, in] : inner)
+    if (reachable[in] && !reachable[in + 1])
+      kept.insert(value);
+  return kept;
+}
+
+// ---- the pass
+// -----------------------------------------------------------------------------------------------------------
+
+class Differentiator {
+public:
+  explicit Differentiator(ModuleOp module) : module(module), symbols(module) {}
+
+  /// Replaces every request of the module.
+  LogicalResult run() {
+    for (auto function : llvm::to_vector(module.getOps<func::FuncOp>()))
+      if (failed(expandRequests(function)))
+        return failure();
+    return success();
+  }
+
+  /// The differentiated functions, in the order they were made.
+  SmallVector<Derivative *> getDerivatives() {
+    return llvm::map_to_vector(order, [](auto &d) { return d; });
+  }
+
+private:
+  LogicalResult expandRequests(func::FuncOp function);
+  LogicalResult expand(VjpOp request);
+  FailureOr<Derivative *> differentiate(func::CallOp call,
+                                        const llvm::BitVector &active,
+                                        ValueRange cotangents);
+  LogicalResult buildJoint(func::FuncOp joint, const Signature &signature,
+                           llvm::DenseSet<Operation *> &forward,
+                           SmallVector<int64_t> &gradients);
+  void split(func::FuncOp joint, func::FuncOp original,
+             const llvm::DenseSet<Operation *> &forward,
+             Derivative &derivative);
+  LogicalResult applyCallRule(func::CallOp call, OpBuilder &builder,
+                              ValueRange cotangents,
+                              const llvm::BitVector &needed,
+                              MutableArrayRef<Value> gradients);
+  func::FuncOp declare(func::FuncOp original, StringRef suffix,
+                       FunctionType type);
+
+  ModuleOp module;
+  SymbolTable symbols;
+  llvm::DenseSet<Operation *> expanded, inProgress;
+  std::map<Signature, Derivative> derivatives;
+  SmallVector<Derivative *> order;
+};
+
+} // namespace
+
+static LogicalResult requireSingleBlock(func::FuncOp function) {
+  if (function.getBody().hasOneBlock())
+    return success();
+  return function.emitError("expected a differentiated function of one block, "
+                            "got ")
+         << function.getBody().getBlocks().size();
+}
+
+static void eraseStop(StopGradientOp op) {
+  op.getY().replaceAllUsesWith(op.getX());
+  op.erase();
+}
+
+/// Requests inside a function come first, so that derivatives can themselves be
+/// differentiated.
+LogicalResult Differentiator::expandRequests(func::FuncOp function) {
+  if (!expanded.insert(function).second)
+    return success();
+  inProgress.insert(function);
+  SmallVector<VjpOp> requests;
+  function.walk([&](VjpOp request) { requests.push_back(request); });
+  for (VjpOp request : requests)
+    if (failed(expand(request)))
+      return failure();
+  for (Block &block : function.getBody())
+    eraseDeadOps(block);
+  inProgress.erase(function);
+  return success();
+}
+
+/// Inlines the callee before the request, and its reverse sweep after it.
+LogicalResult Differentiator::expand(VjpOp request) {
+  auto callee = symbols.lookup<func::FuncOp>(request.getCallee());
+  if (inProgress.contains(callee))
+    return request.emitError("expected a function that does not differentiate "
+                             "itself, got '")
+           << request.getCallee() << "'";
+  if (failed(expandRequests(callee)) || failed(requireSingleBlock(callee)))
+    return failure();
+
+  OpBuilder builder(request);
+  // An input may be passed twice; what is differentiated by is a value of its
+  // own meanwhile.
+  SmallVector<Value> inputs(request.getInputs()), wrt;
+  for (int64_t i : request.getWrt())
+    wrt.push_back(inputs[i] = StopGradientOp::create(builder, request.getLoc(),
+                                                     inputs[i]));
+  IRMapping mapping;
+  mapping.map(callee.getArguments(), inputs);
+  SmallVector<Operation *> forward;
+  Block &body = callee.getBody().front();
+  for (Operation &op : body.without_terminator())
+    forward.push_back(builder.clone(op, mapping));
+  // The rule of a call replaces results, so they are held by their uses.
+  SmallVector<Value> results =
+      llvm::map_to_vector(body.getTerminator()->getOperands(),
+                          [&](Value v) { return mapping.lookupOrDefault(v); });
+  for (auto [output, result] : llvm::zip(request.getOutputs(), results))
+    output.replaceAllUsesWith(result);
+
+  ReverseSweep sweep(forward, wrt);
+  for (auto [result, cotangent] : llvm::zip(results, request.getCotangents()))
+    sweep.add(result, cotangent);
+  if (failed(sweep.run(builder, [&](auto &&...arguments) {
+        return applyCallRule(std::forward<decltype(arguments)>(arguments)...);
+      })))
+    return failure();
+  ValueRange gradients = request.getOutputs().drop_front(results.size());
+  for (auto [output, value] : llvm::zip(gradients, wrt)) {
+    Value gradient = sweep.getCotangent(builder, value);
+    output.replaceAllUsesWith(
+        gradient ? gradient : zeroLike(builder, request.getLoc(), value));
+  }
+  request.erase();
+  for (Value value : wrt)
+    eraseStop(value.getDefiningOp<StopGradientOp>());
+  return success();
+}
+
+/// Replaces a call by one of the forward function, and calls the backward one.
+LogicalResult Differentiator::applyCallRule(func::CallOp call,
+                                            OpBuilder &builder,
+                                            ValueRange cotangents,
+                                            const llvm::BitVector &needed,
+                                            MutableArrayRef<Value> gradients) {
+  FailureOr<Derivative *> derivative = differentiate(call, needed, cotangents);
+  if (failed(derivative))
+    return failure();
+  OpBuilder before(call);
+  auto forward = func::CallOp::create(
+      before, call.getLoc(), (*derivative)->forward, call.getOperands());
+  for (auto [old, result] : llvm::zip(call.getResults(), forward.getResults()))
+    old.replaceAllUsesWith(result);
+  SmallVector<Value> operands;
+  for (Source source : (*derivative)->sources)
+    operands.push_back(source.kind == Source::argument
+                           ? call.getOperand(source.position)
+                           : forward.getResult(source.position));
+  for (Value cotangent : cotangents)
+    if (cotangent)
+      operands.push_back(cotangent);
+  auto backward = func::CallOp::create(builder, call.getLoc(),
+                                       (*derivative)->backward, operands);
+  for (auto [i, position] : llvm::enumerate((*derivative)->gradients))
+    if (position >= 0)
+      gradients[i] = backward.getResult(position);
+  return success();
+}
+
+func::FuncOp Differentiator::declare(func::FuncOp original, StringRef suffix,
+                                     FunctionType type) {
+  auto function = func::FuncOp::create(
+      original.getLoc(), (original.getSymName() + suffix).str(), type);
+  function.setPrivate();
+  symbols.insert(function, std::next(original->getIterator()));
+  return function;
+}
+
+FailureOr<Derivative *>
+Differentiator::differentiate(func::CallOp call, const llvm::BitVector &active,
+                              ValueRange cotangents) {
+  Signature signature;
+  signature.callee = call.getCallee().str();
+  for (unsigned i = 0; i < active.size(); ++i)
+    signature.active.push_back(active[i]);
+  for (Value cotangent : cotangents)
+    signature.seeded.push_back(bool(cotangent));
+  auto [it, isNew] = derivatives.try_emplace(signature);
+  Derivative &derivative = it->second;
+  if (!isNew) {
+    if (!derivative.backward)
+      return call.emitError("expected a function without recursion, got '")
+             << call.getCallee() << "'";
+    return &derivative;
+  }
+
+  auto original = symbols.lookup<func::FuncOp>(call.getCallee());
+  if (!original || original.isExternal())
+    return call.emitError("expected a function with a body, got '")
+           << call.getCallee() << "'";
+  if (inProgress.contains(original))
+    return call.emitError("expected a function that does not differentiate "
+                          "itself, got '")
+           << call.getCallee() << "'";
+  if (failed(expandRequests(original)) || failed(requireSingleBlock(original)))
+    return failure();
+  func::FuncOp joint = original.clone();
+  llvm::DenseSet<Operation *> forward;
+  LogicalResult built =
+      buildJoint(joint, signature, forward, derivative.gradients);
+  if (succeeded(built)) {
+    split(joint, original, forward, derivative);
+    order.push_back(&derivative);
+  }
+  joint.erase();
+  if (failed(built))
+    return failure();
+  return &derivative;
+}
+
+/// Makes `joint`, a copy of a function, take cotangents as its last arguments
+/// and return gradients as its last results. `forward` are the ops that are not
+/// of the reverse sweep.
+LogicalResult Differentiator::buildJoint(func::FuncOp joint,
+                                         const Signature &signature,
+                                         llvm::DenseSet<Operation *> &forward,
+                                         SmallVector<int64_t> &gradients) {
+  Block &body = joint.getBody().front();
+  Operation *terminator = body.getTerminator();
+  SmallVector<Value> wrt;
+  for (auto [argument, active] :
+       llvm::zip(body.getArguments(), signature.active))
+    if (active)
+      wrt.push_back(argument);
+  SmallVector<Operation *> ops;
+  for (Operation &op : body.without_terminator())
+    ops.push_back(&op);
+  ReverseSweep sweep(ops, wrt);
+  for (auto [i, seeded] : llvm::enumerate(signature.seeded)) {
+    if (!seeded)
+      continue;
+    Value result = terminator->getOperand(i);
+    sweep.add(result, body.addArgument(result.getType(), joint.getLoc()));
+  }
+  OpBuilder builder(terminator);
+  if (failed(sweep.run(builder, [&](auto &&...arguments) {
+        return applyCallRule(std::forward<decltype(arguments)>(arguments)...);
+      })))
+    return failure();
+
+  SmallVector<Value> results(terminator->getOperands());
+  int64_t count = 0;
+  for (auto [i, active] : llvm::enumerate(signature.active)) {
+    Value gradient =
+        active ? sweep.getCotangent(builder, body.getArgument(i)) : Value();
+    gradients.push_back(gradient ? count++ : -1);
+    if (gradient)
+      results.push_back(gradient);
+  }
+  terminator->setOperands(results);
+  // The forward part ends with the last original op; a call that was replaced
+  // still stands behind the call that replaced it.
+  Operation *last = ops.empty() ? nullptr : ops.back();
+  for (Operation *op = last; op; op = op->getPrevNode())
+    forward.insert(op);
+  eraseDeadOps(body);
+  return success();
+}
+
+/// Makes the two functions of `derivative` from the joint one.
+void Differentiator::split(func::FuncOp joint, func::FuncOp original,
+                           const llvm::DenseSet<Operation *> &forward,
+                           Derivative &derivative) {
+  Block &body = joint.getBody().front();
+  Operation *terminator = body.getTerminator();
+  unsigned numArguments = original.getNumArguments(),
+           numResults = original.getFunctionType().getNumResults();
+  ValueRange results = terminator->getOperands().take_front(numResults),
+             gradients = terminator->getOperands().drop_front(numResults),
+             arguments = body.getArguments().take_front(numArguments),
+             seeds = body.getArguments().drop_front(numArguments);
+  auto isForward = [&](Value v) {
+    if (Operation *op = v.getDefiningOp())
+      return op->getBlock() == &body && forward.contains(op);
+    auto argument = cast<BlockArgument>(v);
+    return argument.getOwner() == &body &&
+           argument.getArgNumber() < numArguments;
+  };
+
+  llvm::SetVector<Value> needed;
+  SmallVector<Operation *> reverse;
+  for (Operation &op : body.without_terminator())
+    if (!forward.contains(&op)) {
+      reverse.push_back(&op);
+      for (Value v : getUsedValues(&op))
+        if (isForward(v))
+          needed.insert(v);
+    }
+  for (Value v : gradients)
+    if (isForward(v))
+      needed.insert(v);
+  auto positionIn = [](ValueRange range, Value v) -> unsigned {
+    return std::distance(range.begin(), llvm::find(range, v));
+  };
+  llvm::SetVector<Value> kept = chooseKept(needed.getArrayRef(), [&](Value v) {
+    return isa<BlockArgument>(v) || llvm::is_contained(results, v);
+  });
+
+  // Forward: the same function with residuals behind its results, if any.
+  derivative.numResults = numResults;
+  SmallVector<Value> returned(results);
+  for (Value v : kept) {
+    if (unsigned i = positionIn(arguments, v); i < numArguments) {
+      derivative.sources.push_back({Source::argument, i});
+      continue;
+    }
+    unsigned i = positionIn(returned, v);
+    if (i == returned.size())
+      returned.push_back(v);
+    derivative.sources.push_back({Source::result, i});
+  }
+  derivative.forward = original;
+  OpBuilder builder(module.getContext());
+  if (returned.size() > numResults) {
+    derivative.forward = declare(
+        original, "_forward",
+        FunctionType::get(module.getContext(), original.getArgumentTypes(),
+                          ValueRange(returned).getTypes()));
+    IRMapping mapping;
+    Block *entry = derivative.forward.addEntryBlock();
+    mapping.map(arguments, ValueRange(entry->getArguments()));
+    builder.setInsertionPointToEnd(entry);
+    for (Operation &op : body.without_terminator())
+      if (forward.contains(&op))
+        builder.clone(op, mapping);
+    func::ReturnOp::create(builder, terminator->getLoc(),
+                           llvm::map_to_vector(returned, [&](Value v) {
+                             return mapping.lookup(v);
+                           }));
+    eraseDeadOps(*entry);
+  }
+
+  // Backward: what was kept and cotangents to gradients.
+  SmallVector<Type> types(ValueRange(kept.getArrayRef()).getTypes());
+  llvm::append_range(types, seeds.getTypes());
+  derivative.backward = declare(
+      original, "_backward",
+      FunctionType::get(module.getContext(), types, gradients.getTypes()));
+  IRMapping mapping;
+  Block *entry = derivative.backward.addEntryBlock();
+  ValueRange entryArguments = entry->getArguments();
+  mapping.map(kept, entryArguments.take_front(kept.size()));
+  mapping.map(seeds, entryArguments.drop_front(kept.size()));
+  builder.setInsertionPointToEnd(entry);
+  // Ops whose operands are there are computed again; the dead ones go.
+  for (Operation &op : body.without_terminator()) {
+    bool available = llvm::all_of(getUsedValues(&op), [&](Value v) {
+      return v.getParentBlock() != &body || mapping.contains(v);
+    });
+    bool isKept = op.getNumResults() == 1 && kept.contains(op.getResult(0));
+    if (!forward.contains(&op) || (available && !isKept && isCheap(&op)))
+      builder.clone(op, mapping);
+  }
+  func::ReturnOp::create(builder, terminator->getLoc(),
+                         llvm::map_to_vector(gradients, [&](Value v) {
+                           return mapping.lookup(v);
+                         }));
+  eraseDeadOps(*entry);
+}
+
+/// Private functions that nothing refers to, and then those only they called.
+static void eraseUnusedFunctions(ModuleOp module) {
+  bool changed = true;
+  while (changed) {
+    changed = false;
+    llvm::DenseSet<StringAttr> used;
+    if (auto uses = SymbolTable::getSymbolUses(&module.getBodyRegion()))
+      for (SymbolTable::SymbolUse use : *uses)
+        used.insert(use.getSymbolRef().getRootReference());
+    for (auto function :
+         llvm::make_early_inc_range(module.getOps<func::FuncOp>()))
+      if (function.isPrivate() && !function.isExternal() &&
+          !used.contains(function.getSymNameAttr())) {
+        function.erase();
+        changed = true;
+      }
+  }
+}
+
+namespace {
+struct DifferentiatePass : jpmhc::impl::DifferentiateBase<DifferentiatePass> {
+  void runOnOperation() override {
+    ModuleOp module = getOperation();
+    Differentiator differentiator(module);
+    if (failed(differentiator.run()))
+      return signalPassFailure();
+    for (Derivative *derivative : differentiator.getDerivatives()) {
+      ++functions;
+      for (Type residual : derivative->forward.getResultTypes().drop_front(
+               derivative->numResults))
+        residualBytes += bytesOf(residual);
+    }
+    module.walk(eraseStop);
+    eraseUnusedFunctions(module);
+  }
+};
+} // namespace
