@@ -69,7 +69,7 @@ def broadcast_to(x: Any, shape: Sequence[int]) -> Tensor:
         tensor_type(shape, x.dtype),
         loc=user_location(),
     )
-    return Tensor(value, trace.frame, x.origin or x)
+    return Tensor(value, trace.frame, x if x.origin is None else x.origin)
 
 
 def _number(value: Any) -> bool:
@@ -476,7 +476,7 @@ def reshape(x: Any, *shape: Any) -> Tensor:
 
 def _rearranged(results: list[Tensor], x: Tensor) -> Tensor:
     """The result of an op that only moves elements of x."""
-    results[0].origin = x.origin or x
+    results[0].origin = x if x.origin is None else x.origin
     return results[0]
 
 
@@ -546,7 +546,7 @@ def transpose(x: Any, *axes: Any) -> Tensor:
         return x
     trace = current_trace()
     value = trace.call(trace.graph.transpose, x.value, permutation, loc=user_location())
-    return Tensor(value, trace.frame, x.origin or x)
+    return Tensor(value, trace.frame, x if x.origin is None else x.origin)
 
 
 def get_item(x: Any, index: Any) -> Tensor:
