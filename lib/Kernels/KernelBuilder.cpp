@@ -28,7 +28,10 @@ static Val like(Val model, double number) {
   TypedAttr attr =
       isa<FloatType>(element)
           ? TypedAttr(FloatAttr::get(element, number))
-          : IntegerAttr::get(element, static_cast<int64_t>(number));
+          : IntegerAttr::get(element, APInt(element.getIntOrFloatBitWidth(),
+                                            static_cast<int64_t>(number),
+                                            /*isSigned=*/false,
+                                            /*implicitTrunc=*/true));
   Value scalar = arith::ConstantOp::create(k.builder, k.loc, attr);
   if (auto vector = dyn_cast<VectorType>(model.type()))
     return k.wrap(
@@ -119,6 +122,15 @@ Val operator||(Val a, Val b) {
   return a.builder().wrap(
       arith::OrIOp::create(a.builder().builder, a.builder().loc, a, b));
 }
+Val operator^(Val a, Val b) {
+  return a.builder().wrap(
+      arith::XOrIOp::create(a.builder().builder, a.builder().loc, a, b));
+}
+Val operator>>(Val a, int64_t bits) {
+  return a.builder().wrap(arith::ShRUIOp::create(a.builder().builder,
+                                                 a.builder().loc, a,
+                                                 like(a, bits)));
+}
 Val select(Val condition, Val a, Val b) {
   unify(a, b);
   KernelBuilder &k = a.builder();
@@ -132,6 +144,8 @@ Val max(Val a, Val b) {
 }
 Val exp(Val a) { return unary<math::ExpOp>(a); }
 Val log(Val a) { return unary<math::LogOp>(a); }
+Val expm1(Val a) { return unary<math::ExpM1Op>(a); }
+Val log1p(Val a) { return unary<math::Log1pOp>(a); }
 Val sqrt(Val a) { return unary<math::SqrtOp>(a); }
 Val rsqrt(Val a) { return 1.0 / sqrt(a); }
 Val tanh(Val a) { return unary<math::TanhOp>(a); }
@@ -182,17 +196,34 @@ Val KernelBuilder::elements(Value memref, int64_t begin, int64_t end) {
 }
 
 Val KernelBuilder::toFloat(Val value) {
+  return toFloat(value, builder.getF32Type());
+}
+
+Val KernelBuilder::toFloat(Val value, FloatType type) {
+  if (isFloat(value))
+    return convert(value, type);
   Value integer = value;
   if (isa<IndexType>(value.type()))
     integer =
         arith::IndexCastOp::create(builder, loc, builder.getI64Type(), integer);
-  return wrap(
-      arith::SIToFPOp::create(builder, loc, builder.getF32Type(), integer));
+  return wrap(arith::SIToFPOp::create(builder, loc, type, integer));
+}
+
+Val KernelBuilder::toIndex(Val integer) {
+  return wrap(arith::IndexCastOp::create(builder, loc, builder.getIndexType(),
+                                         integer));
+}
+
+Val KernelBuilder::toInteger(Val value, IntegerType type) {
+  if (isa<IndexType>(value.type()))
+    return wrap(arith::IndexCastOp::create(builder, loc, type, value));
+  if (value.type().getIntOrFloatBitWidth() == type.getWidth())
+    return value;
+  return wrap(arith::TruncIOp::create(builder, loc, type, value));
 }
 
 Val KernelBuilder::toInt(Val value) {
-  return wrap(
-      arith::IndexCastOp::create(builder, loc, builder.getI32Type(), value));
+  return toInteger(value, builder.getI32Type());
 }
 
 // ---- loops
@@ -218,6 +249,14 @@ void KernelBuilder::rowChunks(Val n, int64_t partials,
   rows(count, [&](Val chunk) {
     Val lower = min(chunk * size, n);
     body(chunk, lower, min(lower + size, n));
+  });
+}
+
+void KernelBuilder::blocks(Val n, int64_t size,
+                           function_ref<void(Val, Val, Val)> body) {
+  rows((n + (size - 1.0)) / index(size), [&](Val block) {
+    Val first = block * index(size);
+    body(block, first, min(index(size), n - first));
   });
 }
 

@@ -21,8 +21,8 @@ namespace jpmhc {
 class KernelBuilder;
 
 /// A value inside a kernel with the usual operators: f32, a vector of f32 (one
-/// element a token), index or i1. Mixing a scalar with a vector broadcasts the
-/// scalar; C++ numbers become constants.
+/// element a token), f64, index, another integer (unsigned) or i1. Mixing a
+/// scalar with a vector broadcasts the scalar; C++ numbers become constants.
 class Val {
 public:
   Val() = default;
@@ -59,11 +59,15 @@ Val operator>=(Val a, Val b);
 Val equal(Val a, Val b);
 Val operator&&(Val a, Val b);
 Val operator||(Val a, Val b);
+Val operator^(Val a, Val b);        ///< integers only
+Val operator>>(Val a, int64_t bits); ///< integers only: logical shift
 Val select(Val condition, Val a, Val b);
 Val min(Val a, Val b); ///< NaN if either is (floats); unsigned for index
 Val max(Val a, Val b);
 Val exp(Val a);
 Val log(Val a);
+Val expm1(Val a); ///< exp(a) - 1 without cancellation
+Val log1p(Val a); ///< log(1 + a) without cancellation
 Val sqrt(Val a);
 Val rsqrt(Val a);
 Val tanh(Val a);
@@ -104,6 +108,13 @@ public:
   Val toFloat(Val index);
   /// An index as i32, to be compared with integers of vectors.
   Val toInt(Val index);
+  /// A float in another float type, a signed integer or index as that float.
+  Val toFloat(Val value, mlir::FloatType type);
+  /// A signed integer (an id) as an index; negative ones become huge, so that
+  /// one comparison `< size` checks both ends.
+  Val toIndex(Val integer);
+  /// The low bits of an integer or index, as an integer of type `type`.
+  Val toInteger(Val value, mlir::IntegerType type);
 
   // ---- loops
   // -----------------------------------------------------------------------------------------------------
@@ -115,6 +126,11 @@ public:
   void
   rowChunks(Val n, int64_t partials,
             llvm::function_ref<void(Val chunk, Val lower, Val upper)> body);
+  /// A kernel over blocks of `size` consecutive elements of [0, n), for
+  /// element-wise work without rows of its own.
+  void
+  blocks(Val n, int64_t size,
+         llvm::function_ref<void(Val block, Val first, Val count)> body);
   /// Independent columns of a row.
   void columns(Val n, Body body);
   /// Reductions over the columns of a row: the body returns one f32 a
@@ -142,7 +158,7 @@ public:
   /// A buffer of the step that lives across kernels (partial sums).
   mlir::Value temporary(llvm::ArrayRef<int64_t> shape, mlir::Type element = {});
   /// The buffer seen with its leading dimensions collapsed into one: [..., D]
-  /// -> [N, D]. `trailing` dimensions stay.
+  /// -> [N, D]. `trailing` dimensions stay; 0 gives all elements in one.
   mlir::Value asRows(mlir::Value memref, unsigned trailing = 1);
 
   // ---- tokens: the n×n mathematics

@@ -43,3 +43,40 @@ LogicalResult RMSNormVjpOp::verify() {
            << getX().getType() << ", got " << getDy().getType();
   return verifyPerChannel(*this, "gain", getGain(), getX());
 }
+
+LogicalResult LayerNormOp::verify() {
+  if (failed(verifyPerChannel(*this, "gain", getGain(), getX())))
+    return failure();
+  return verifyPerChannel(*this, "shift", getShift(), getX());
+}
+
+LogicalResult LayerNormOp::buildVjp(OpBuilder &builder, ValueRange cotangents,
+                                    const llvm::BitVector &needed,
+                                    MutableArrayRef<Value> gradients) {
+  auto [gainIndex, gainCount] = getODSOperandIndexAndLength(1);
+  auto [shiftIndex, shiftCount] = getODSOperandIndexAndLength(2);
+  Type gainType = gainCount && needed[gainIndex] ? getGain().getType() : Type(),
+       shiftType =
+           shiftCount && needed[shiftIndex] ? getShift().getType() : Type();
+  auto vjp = LayerNormVjpOp::create(builder, getLoc(), getX().getType(),
+                                    gainType, shiftType, getX(), cotangents[0],
+                                    getGain(), getEpsAttr());
+  gradients[0] = vjp.getDx();
+  if (gainType)
+    gradients[gainIndex] = vjp.getDgain();
+  if (shiftType)
+    gradients[shiftIndex] = vjp.getDshift();
+  return success();
+}
+
+LogicalResult LayerNormVjpOp::verify() {
+  if (getX().getType() != getDy().getType())
+    return emitOpError("expected dy of type ")
+           << getX().getType() << ", got " << getDy().getType();
+  if (getDgain() && !getGain())
+    return emitOpError("expected a gain with dgain, got none");
+  if (failed(verifyPerChannel(*this, "gain", getGain(), getX())) ||
+      failed(verifyPerChannel(*this, "dgain", getDgain(), getX())))
+    return failure();
+  return verifyPerChannel(*this, "dshift", getDshift(), getX());
+}

@@ -20,6 +20,10 @@ def JPMHC_ReadWriteKind : JPMHC_Enum<"ReadWriteKind", "how a block reads and wri
   I32EnumAttrCase<"softmax", 0>, I32EnumAttrCase<"sigmoid", 1>]>;
 def JPMHC_ReadWriteKindAttr : JPMHC_EnumAttr<JPMHC_ReadWriteKind, "read_write">;
 
+def JPMHC_BiasCorrection : JPMHC_Enum<"BiasCorrection", "where AdamAtan2 corrects the bias of its first moment", [
+  I32EnumAttrCase<"outside", 0>, I32EnumAttrCase<"inside", 1>]>;
+def JPMHC_BiasCorrectionAttr : JPMHC_EnumAttr<JPMHC_BiasCorrection, "bias_correction">;
+
 def JPMHC_TargetKind : JPMHC_Enum<"TargetKind", "kind of machine that code is generated for", [
   I32EnumAttrCase<"cpu", 0>, I32EnumAttrCase<"gpu", 1>]>;
 

@@ -15,6 +15,9 @@ def JPMHC_FloatTensor : RankedTensorOf<[JPMHC_Float]>;
 def JPMHC_F32Tensor : RankedTensorOf<[F32]>;
 def JPMHC_IdTensor : RankedTensorOf<[I32, I64]>;
 def JPMHC_FloatVector : 1DTensorOf<[JPMHC_Float]>;
+/// One number that is differentiated: a loss, a norm.
+def JPMHC_F32Scalar : 0DTensorOf<[F32]>,
+                      BuildableType<"::mlir::RankedTensorType::get({}, $_builder.getF32Type())">;
 
 class JPMHC_Op<string mnemonic, list<Trait> traits = []> : Op<JPMHC_Dialect, mnemonic, traits>;
 
@@ -22,7 +25,12 @@ class JPMHC_Op<string mnemonic, list<Trait> traits = []> : Op<JPMHC_Dialect, mne
 class JPMHC_KernelOp<string mnemonic, list<Trait> traits = []>
     : JPMHC_Op<mnemonic, !listconcat([Pure, DeclareOpInterfaceMethods<JPMHC_KernelOpInterface>], traits)>;
 
-/// The same with a reverse-mode rule.
+/// The same where results take the buffers of operands (`getInPlaceOperand`).
+class JPMHC_InPlaceKernelOp<string mnemonic, list<Trait> traits = []>
+    : JPMHC_Op<mnemonic, !listconcat([Pure, DeclareOpInterfaceMethods<JPMHC_KernelOpInterface,
+                                                                      ["getInPlaceOperand"]>], traits)>;
+
+/// A kernel op with a reverse-mode rule.
 class JPMHC_DifferentiableOp<string mnemonic, list<Trait> traits = []>
     : JPMHC_KernelOp<mnemonic, !listconcat([DeclareOpInterfaceMethods<JPMHC_DifferentiableOpInterface>], traits)>;
 

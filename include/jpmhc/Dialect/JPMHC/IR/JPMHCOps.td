@@ -6,6 +6,10 @@
 include "jpmhc/Dialect/JPMHC/IR/AttentionOps.td"
 include "jpmhc/Dialect/JPMHC/IR/CoreOps.td"
 include "jpmhc/Dialect/JPMHC/IR/KernelLevelOps.td"
+include "jpmhc/Dialect/JPMHC/IR/LossOps.td"
 include "jpmhc/Dialect/JPMHC/IR/NormOps.td"
+include "jpmhc/Dialect/JPMHC/IR/OptimizerOps.td"
+include "jpmhc/Dialect/JPMHC/IR/RandomOps.td"
+include "jpmhc/Dialect/JPMHC/IR/TokenOps.td"
 
 #endif // JPMHC_OPS_TD

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "jpmhc/Dialect/JPMHC/IR/JPMHCOps.h"
+
+using namespace mlir;
+using namespace jpmhc;
+
+// ---- steps with two moments: operands p, g, m, v; results p, m, v
+
+static int64_t momentOperand(int64_t result) {
+  return result == 0 ? 0 : result + 1;
+}
+
+static LogicalResult verifyDecay(Operation *op, APFloat decay) {
+  if (decay.isFinite() && !decay.isNegative())
+    return success();
+  return op->emitOpError("expected a finite weight_decay >= 0, got ")
+         << decay.convertToDouble();
+}
+
+template <typename Op> static LogicalResult verifyMoments(Op op) {
+  auto shape = cast<RankedTensorType>(op.getP().getType()).getShape();
+  auto expect = [&](StringRef name, Value value) -> LogicalResult {
+    auto type = cast<RankedTensorType>(value.getType());
+    if (succeeded(verifyCompatibleShape(shape, type.getShape())))
+      return success();
+    return op.emitOpError("expected ")
+           << name << " of shape [" << shape << "], got [" << type.getShape()
+           << "]";
+  };
+  auto rate = [&](StringRef name, APFloat beta) -> LogicalResult {
+    double value = beta.convertToDouble();
+    if (value >= 0 && value < 1)
+      return success();
+    return op.emitOpError("expected ")
+           << name << " in [0, 1), got " << value;
+  };
+  return success(succeeded(expect("g", op.getG())) &&
+                 succeeded(expect("m", op.getM())) &&
+                 succeeded(expect("v", op.getV())) &&
+                 succeeded(rate("beta1", op.getBeta1())) &&
+                 succeeded(rate("beta2", op.getBeta2())) &&
+                 succeeded(verifyDecay(op, op.getWeightDecay())));
+}
+
+int64_t AdamWOp::getInPlaceOperand(int64_t result) {
+  return momentOperand(result);
+}
+
+LogicalResult AdamWOp::verify() {
+  if (failed(verifyMoments(*this)))
+    return failure();
+  if (!getEps().isFinite() || getEps().isNegative())
+    return emitOpError("expected a finite eps >= 0, got ")
+           << getEps().convertToDouble();
+  return success();
+}
+
+int64_t AdamAtan2Op::getInPlaceOperand(int64_t result) {
+  return momentOperand(result);
+}
+
+LogicalResult AdamAtan2Op::verify() { return verifyMoments(*this); }
+
+// ---- sign_sgd_rows
+
+int64_t SignSGDRowsOp::getInPlaceOperand(int64_t) { return 0; }
+
+LogicalResult SignSGDRowsOp::verify() {
+  auto table = cast<RankedTensorType>(getTable().getType()),
+       ids = cast<RankedTensorType>(getIds().getType()),
+       grad = cast<RankedTensorType>(getGrad().getType());
+  if (table.getRank() != 2)
+    return emitOpError("expected a table of shape [V, D], got rank ")
+           << table.getRank();
+  if (ids.getRank() != 1)
+    return emitOpError("expected ids of shape [K], got rank ")
+           << ids.getRank();
+  int64_t shape[] = {ids.getDimSize(0), table.getDimSize(1)};
+  if (failed(verifyCompatibleShape(shape, grad.getShape())))
+    return emitOpError("expected grad of type ")
+           << RankedTensorType::get(shape, grad.getElementType()) << ", got "
+           << grad;
+  return verifyDecay(*this, getWeightDecay());
+}
