@@ -127,9 +127,8 @@ Val operator^(Val a, Val b) {
       arith::XOrIOp::create(a.builder().builder, a.builder().loc, a, b));
 }
 Val operator>>(Val a, int64_t bits) {
-  return a.builder().wrap(arith::ShRUIOp::create(a.builder().builder,
-                                                 a.builder().loc, a,
-                                                 like(a, bits)));
+  return a.builder().wrap(arith::ShRUIOp::create(
+      a.builder().builder, a.builder().loc, a, like(a, bits)));
 }
 Val select(Val condition, Val a, Val b) {
   unify(a, b);

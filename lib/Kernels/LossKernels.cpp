@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Cross-entropies. With weights w_c > 0 of the classes (softmax: exp(x_c − max),
-// stablemax: s(x_c)) and `rest` the sum of all but the target's, the loss of a
-// row is log1p(rest / w_t) and the target's gradient −rest/(rest + w_t): neither
-// cancels where the target is nearly certain.
+// Cross-entropies. With weights w_c > 0 of the classes (softmax: exp(x_c −
+// max), stablemax: s(x_c)) and `rest` the sum of all but the target's, the loss
+// of a row is log1p(rest / w_t) and the target's gradient −rest/(rest + w_t):
+// neither cancels where the target is nearly certain.
 #include "jpmhc/Dialect/JPMHC/IR/JPMHCOps.h"
 #include "jpmhc/Kernels/KernelBuilder.h"
 
@@ -41,10 +41,9 @@ static Val restOf(KernelBuilder &k, Value logits, Val row, Val target,
 }
 
 /// Mean of `rowLoss` over the rows that are not ignored; 0 without any.
-static void
-emitMeanLoss(KernelBuilder &k, Value logits, Value target, Value loss,
-             int64_t ignoreIndex,
-             function_ref<Val(Val row, const Target &)> rowLoss) {
+static void emitMeanLoss(KernelBuilder &k, Value logits, Value target,
+                         Value loss, int64_t ignoreIndex,
+                         function_ref<Val(Val row, const Target &)> rowLoss) {
   Value losses =
       k.temporary({cast<MemRefType>(logits.getType()).getDimSize(0)});
   Val n = k.dim(logits, 0);
@@ -53,10 +52,10 @@ emitMeanLoss(KernelBuilder &k, Value logits, Value target, Value loss,
     k.store(rowLoss(row, t), losses, {row});
   });
   k.rows(k.index(1), [&](Val) {
-    SmallVector<Val> sums = k.reduceColumns(
-        n, {Reduction::sum, Reduction::sum}, [&](Val row) {
-          Val ignored = equal(k.toIndex(k.load(target, {row})),
-                              k.index(ignoreIndex));
+    SmallVector<Val> sums =
+        k.reduceColumns(n, {Reduction::sum, Reduction::sum}, [&](Val row) {
+          Val ignored =
+              equal(k.toIndex(k.load(target, {row})), k.index(ignoreIndex));
           return SmallVector<Val>{
               select(ignored, k.f32(0), k.load(losses, {row})),
               select(ignored, k.f32(0), k.f32(1))};
@@ -86,8 +85,7 @@ static void emitGradient(
     auto [onTarget, offTarget] = prepare(row, t);
     Val factor = k.load(scale, {k.index(0)});
     k.columns(k.dim(logits, 1), [&, on = onTarget, &off = offTarget](Val c) {
-      Val g =
-          select(equal(c, t.position), on, off(k.load(logits, {row, c})));
+      Val g = select(equal(c, t.position), on, off(k.load(logits, {row, c})));
       g = select(t.isClass, g * factor, notANumber(k));
       k.store(select(t.isIgnored, k.f32(0), g), dlogits, {row, c});
     });
@@ -162,14 +160,13 @@ void StablemaxCrossEntropyOp::emitKernel(KernelBuilder &k, ValueRange inputs,
 
 void StablemaxCrossEntropyVjpOp::emitKernel(KernelBuilder &k, ValueRange inputs,
                                             ValueRange outputs) {
-  emitGradient(
-      k, inputs[0], inputs[1], inputs[2], outputs[0], getIgnoreIndex(),
-      [&](Val row, const Target &t) {
-        Val rest = restOf(k, inputs[0], row, t.position, stablemax);
-        Val inverse = 1.0 / (rest + stablemax(t.logit));
-        return std::pair<Val, std::function<Val(Val)>>(
-            -rest * inverse / (1.0 + abs(t.logit)), [=](Val x) {
-              return stablemax(x) * inverse / (1.0 + abs(x));
-            });
-      });
+  emitGradient(k, inputs[0], inputs[1], inputs[2], outputs[0], getIgnoreIndex(),
+               [&](Val row, const Target &t) {
+                 Val rest = restOf(k, inputs[0], row, t.position, stablemax);
+                 Val inverse = 1.0 / (rest + stablemax(t.logit));
+                 return std::pair<Val, std::function<Val(Val)>>(
+                     -rest * inverse / (1.0 + abs(t.logit)), [=](Val x) {
+                       return stablemax(x) * inverse / (1.0 + abs(x));
+                     });
+               });
 }

@@ -34,11 +34,11 @@ static constexpr int64_t kPartials = 16;
 /// out[c] = the sum over the rows of `parts` [partials, D].
 static void sumPartials(KernelBuilder &k, Value parts, Value out) {
   k.rows(k.dim(parts, 1), [&](Val c) {
-    Val total = k.loop(k.index(0), k.dim(parts, 0), k.index(1), {k.f32(0)},
-                       [&](Val part, ArrayRef<Val> sum) {
-                         return SmallVector<Val>{sum[0] +
-                                                 k.load(parts, {part, c})};
-                       })[0];
+    Val total =
+        k.loop(k.index(0), k.dim(parts, 0), k.index(1), {k.f32(0)},
+               [&](Val part, ArrayRef<Val> sum) {
+                 return SmallVector<Val>{sum[0] + k.load(parts, {part, c})};
+               })[0];
     k.store(total, out, {c});
   });
 }
@@ -121,8 +121,8 @@ void LayerNormVjpOp::emitKernel(KernelBuilder &k, ValueRange inputs,
   Val n = k.dim(x, 0), width = k.dim(x, 1);
   double eps = getEps().convertToDouble();
   auto parts = [&](Value wanted) {
-    return wanted ? k.temporary({kPartials, cast<MemRefType>(x.getType())
-                                                .getDimSize(1)})
+    return wanted ? k.temporary({kPartials,
+                                 cast<MemRefType>(x.getType()).getDimSize(1)})
                   : Value();
   };
   Value gainParts = parts(dgain), shiftParts = parts(dshift);
@@ -139,8 +139,8 @@ void LayerNormVjpOp::emitKernel(KernelBuilder &k, ValueRange inputs,
         Val g = k.load(dy, {row, c});
         return gain ? g * k.load(gain, {c}) : g;
       };
-      SmallVector<Val> sums = k.reduceColumns(
-          width, {Reduction::sum, Reduction::sum}, [&](Val c) {
+      SmallVector<Val> sums =
+          k.reduceColumns(width, {Reduction::sum, Reduction::sum}, [&](Val c) {
             Val g = scaled(c);
             return SmallVector<Val>{g, g * normal(c)};
           });

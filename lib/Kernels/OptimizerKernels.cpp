@@ -65,14 +65,13 @@ void AdamWOp::emitKernel(KernelBuilder &k, ValueRange inputs,
 void AdamAtan2Op::emitKernel(KernelBuilder &k, ValueRange inputs,
                              ValueRange outputs) {
   bool inside = getBiasCorrection() == BiasCorrection::inside;
-  emitMomentStep(*this, k, inputs, outputs,
-                 [&](Val m, Val v, const MomentStep &step) {
-                   Val size = sqrt(v) * rsqrt(step.correction2);
-                   if (inside)
-                     return step.lr *
-                            atan2RightHalf(m / step.correction1, size);
-                   return step.lr / step.correction1 * atan2RightHalf(m, size);
-                 });
+  emitMomentStep(
+      *this, k, inputs, outputs, [&](Val m, Val v, const MomentStep &step) {
+        Val size = sqrt(v) * rsqrt(step.correction2);
+        if (inside)
+          return step.lr * atan2RightHalf(m / step.correction1, size);
+        return step.lr / step.correction1 * atan2RightHalf(m, size);
+      });
 }
 
 // ---- sign_sgd_rows

@@ -35,9 +35,8 @@ forEachFour(KernelBuilder &k, int64_t n, RandomKey numbers,
     });
   });
   if (n % 4 != 0)
-    k.rows(k.index(1), [&](Val) {
-      body(draw(k.index(n / 4)), k.index(n / 4 * 4), n % 4);
-    });
+    k.rows(k.index(1),
+           [&](Val) { body(draw(k.index(n / 4)), k.index(n / 4 * 4), n % 4); });
 }
 
 static int64_t elementsOf(Value memref) {
@@ -67,8 +66,7 @@ static std::pair<Val, Val> normals(Val word0, Val word1) {
   Val u = k.toFloat((word0 >> 8) + 1.0) * 0x1p-24; // (0, 1]
   Val radius = sqrt(max(-2.0 * log(u), k.f32(0)));
   constexpr double quarter = llvm::numbers::pi / 2;
-  Val rest =
-      k.toFloat((word1 * 4.0) >> 8) * (quarter * 0x1p-24) - quarter / 2;
+  Val rest = k.toFloat((word1 * 4.0) >> 8) * (quarter * 0x1p-24) - quarter / 2;
   auto [sine, cosine] = sinCos(word1 >> 30, rest);
   return {radius * cosine, radius * sine};
 }
@@ -102,15 +100,14 @@ void DropoutOp::emitKernel(KernelBuilder &k, ValueRange inputs,
   Adaptor in(inputs, *this);
   Value x = k.asRows(in.getX(), 0), y = k.asRows(outputs[0], 0);
   double rate = getRate().convertToDouble();
-  forEachFour(k, elementsOf(outputs[0]),
-              {in.getSeed(), in.getStep(), in.getSite()},
-              [&](const RandomWords &words, Val first, int64_t count) {
-                for (int64_t i = 0; i < count; ++i) {
-                  Val at = first + double(i);
-                  Val kept = k.load(x, {at}) * (1 / (1 - rate));
-                  k.store(select(uniform(words[i]) >= k.f32(rate), kept,
-                                 k.f32(0)),
-                          y, {at});
-                }
-              });
+  forEachFour(
+      k, elementsOf(outputs[0]), {in.getSeed(), in.getStep(), in.getSite()},
+      [&](const RandomWords &words, Val first, int64_t count) {
+        for (int64_t i = 0; i < count; ++i) {
+          Val at = first + double(i);
+          Val kept = k.load(x, {at}) * (1 / (1 - rate));
+          k.store(select(uniform(words[i]) >= k.f32(rate), kept, k.f32(0)), y,
+                  {at});
+        }
+      });
 }

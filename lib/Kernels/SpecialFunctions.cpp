@@ -24,10 +24,9 @@ static Val isOdd(Val integer) {
 // Minimax polynomials of the Cephes library (sinf, cosf, atanf).
 std::pair<Val, Val> jpmhc::sinCos(Val quadrant, Val rest) {
   Val z = rest * rest;
-  Val sine =
-      rest + rest * z *
-                 polynomial(z, {-1.6666654611e-1, 8.3321608736e-3,
-                                -1.9515295891e-4});
+  Val sine = rest + rest * z *
+                        polynomial(z, {-1.6666654611e-1, 8.3321608736e-3,
+                                       -1.9515295891e-4});
   Val cosine = 1.0 - 0.5 * z +
                z * z *
                    polynomial(z, {4.166664568298827e-2, -1.388731625493765e-3,
@@ -40,12 +39,10 @@ std::pair<Val, Val> jpmhc::sinCos(Val quadrant, Val rest) {
 
 std::pair<Val, Val> jpmhc::sinCos(Val angle) {
   KernelBuilder &k = angle.builder();
-  Value nearest =
-      arith::FPToSIOp::create(k.builder, k.loc, k.builder.getI32Type(),
-                              angle * (2 / kPi) + 0.5);
+  Value nearest = arith::FPToSIOp::create(
+      k.builder, k.loc, k.builder.getI32Type(), angle * (2 / kPi) + 0.5);
   Val quadrant = k.wrap(nearest);
-  Val rest =
-      angle - k.toFloat(quadrant, k.builder.getF64Type()) * (kPi / 2);
+  Val rest = angle - k.toFloat(quadrant, k.builder.getF64Type()) * (kPi / 2);
   return sinCos(quadrant, k.toFloat(rest));
 }
 
@@ -57,8 +54,8 @@ Val jpmhc::atan2RightHalf(Val y, Val x) {
   Val num = select(steep, x, a), den = select(steep, a, x);
   Val zero = k.f32(0);
   Val diagonal = num > zero && num >= den * 0.41421356237309503;
-  Val ratio = select(diagonal, num - den, num) /
-              select(diagonal, num + den, den);
+  Val ratio =
+      select(diagonal, num - den, num) / select(diagonal, num + den, den);
   ratio = select(equal(num, den), zero, ratio); // 0/0, inf/inf
   Val z = ratio * ratio;
   Val angle = ratio + ratio * z *

@@ -42,8 +42,8 @@ void RopeOp::emitKernel(KernelBuilder &k, ValueRange inputs,
       half ? std::pow(getTheta().convertToDouble(), -1.0 / half) : 1.0;
   k.rows(k.index(positions), [&](Val t) {
     k.columns(halfSize, [&](Val i) {
-      Val angle = k.toFloat(t, k.builder.getF64Type()) *
-                  power(k, ratio, i, half);
+      Val angle =
+          k.toFloat(t, k.builder.getF64Type()) * power(k, ratio, i, half);
       auto [sine, cosine] = sinCos(angle);
       k.store(cosine, cosines, {t, i});
       k.store(getInverse() ? -sine : sine, sines, {t, i});

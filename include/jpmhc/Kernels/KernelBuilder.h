@@ -59,7 +59,7 @@ Val operator>=(Val a, Val b);
 Val equal(Val a, Val b);
 Val operator&&(Val a, Val b);
 Val operator||(Val a, Val b);
-Val operator^(Val a, Val b);        ///< integers only
+Val operator^(Val a, Val b);         ///< integers only
 Val operator>>(Val a, int64_t bits); ///< integers only: logical shift
 Val select(Val condition, Val a, Val b);
 Val min(Val a, Val b); ///< NaN if either is (floats); unsigned for index
@@ -128,9 +128,8 @@ public:
             llvm::function_ref<void(Val chunk, Val lower, Val upper)> body);
   /// A kernel over blocks of `size` consecutive elements of [0, n), for
   /// element-wise work without rows of its own.
-  void
-  blocks(Val n, int64_t size,
-         llvm::function_ref<void(Val block, Val first, Val count)> body);
+  void blocks(Val n, int64_t size,
+              llvm::function_ref<void(Val block, Val first, Val count)> body);
   /// Independent columns of a row.
   void columns(Val n, Body body);
   /// Reductions over the columns of a row: the body returns one f32 a

@@ -23,16 +23,14 @@ template <typename Op> static LogicalResult verifyMoments(Op op) {
     auto type = cast<RankedTensorType>(value.getType());
     if (succeeded(verifyCompatibleShape(shape, type.getShape())))
       return success();
-    return op.emitOpError("expected ")
-           << name << " of shape [" << shape << "], got [" << type.getShape()
-           << "]";
+    return op.emitOpError("expected ") << name << " of shape [" << shape
+                                       << "], got [" << type.getShape() << "]";
   };
   auto rate = [&](StringRef name, APFloat beta) -> LogicalResult {
     double value = beta.convertToDouble();
     if (value >= 0 && value < 1)
       return success();
-    return op.emitOpError("expected ")
-           << name << " in [0, 1), got " << value;
+    return op.emitOpError("expected ") << name << " in [0, 1), got " << value;
   };
   return success(succeeded(expect("g", op.getG())) &&
                  succeeded(expect("m", op.getM())) &&
@@ -73,8 +71,7 @@ LogicalResult SignSGDRowsOp::verify() {
     return emitOpError("expected a table of shape [V, D], got rank ")
            << table.getRank();
   if (ids.getRank() != 1)
-    return emitOpError("expected ids of shape [K], got rank ")
-           << ids.getRank();
+    return emitOpError("expected ids of shape [K], got rank ") << ids.getRank();
   int64_t shape[] = {ids.getDimSize(0), table.getDimSize(1)};
   if (failed(verifyCompatibleShape(shape, grad.getShape())))
     return emitOpError("expected grad of type ")

@@ -33,10 +33,9 @@ OpFoldResult RopeOp::fold(FoldAdaptor) {
 LogicalResult RopeOp::buildVjp(OpBuilder &builder, ValueRange cotangents,
                                const llvm::BitVector &,
                                MutableArrayRef<Value> gradients) {
-  gradients[0] = RopeOp::create(builder, getLoc(), getX().getType(),
-                                cotangents[0], getThetaAttr(),
-                                getInverse() ? UnitAttr()
-                                             : builder.getUnitAttr());
+  gradients[0] = RopeOp::create(
+      builder, getLoc(), getX().getType(), cotangents[0], getThetaAttr(),
+      getInverse() ? UnitAttr() : builder.getUnitAttr());
   return success();
 }
 
@@ -69,10 +68,11 @@ static LogicalResult verifyGather(Operation *op, RankedTensorType table,
   return success();
 }
 
-LogicalResult EmbeddingOp::inferReturnTypes(
-    MLIRContext *, std::optional<Location> location, ValueRange operands,
-    DictionaryAttr attributes, OpaqueProperties properties, RegionRange regions,
-    SmallVectorImpl<Type> &inferred) {
+LogicalResult
+EmbeddingOp::inferReturnTypes(MLIRContext *, std::optional<Location> location,
+                              ValueRange operands, DictionaryAttr attributes,
+                              OpaqueProperties properties, RegionRange regions,
+                              SmallVectorImpl<Type> &inferred) {
   Adaptor in(operands, attributes, properties, regions);
   auto table = dyn_cast<RankedTensorType>(in.getTable().getType());
   auto ids = dyn_cast<RankedTensorType>(in.getIds().getType());
@@ -80,8 +80,8 @@ LogicalResult EmbeddingOp::inferReturnTypes(
     return emitOptionalError(
         location, "expected a table of shape [V, D] and a tensor of ids, got ",
         in.getTable().getType(), " and ", in.getIds().getType());
-  inferred.push_back(RankedTensorType::get(gatheredShape(ids, table),
-                                           table.getElementType()));
+  inferred.push_back(
+      RankedTensorType::get(gatheredShape(ids, table), table.getElementType()));
   return success();
 }
 
@@ -93,8 +93,8 @@ LogicalResult EmbeddingOp::verify() {
 LogicalResult EmbeddingOp::buildVjp(OpBuilder &builder, ValueRange cotangents,
                                     const llvm::BitVector &,
                                     MutableArrayRef<Value> gradients) {
-  gradients[0] = EmbeddingVjpOp::create(
-      builder, getLoc(), getTable().getType(), cotangents[0], getIds());
+  gradients[0] = EmbeddingVjpOp::create(builder, getLoc(), getTable().getType(),
+                                        cotangents[0], getIds());
   return success();
 }
 

@@ -10,7 +10,9 @@ class JPMHC_Enum<string name, string summary, list<I32EnumAttrCase> cases> : I32
   let cppNamespace = "::jpmhc";
   let genSpecializedAttr = 0;
 }
-class JPMHC_EnumAttr<JPMHC_Enum enum, string mnemonic> : EnumAttr<JPMHC_Dialect, enum, mnemonic>;
+class JPMHC_EnumAttr<JPMHC_Enum enum, string mnemonic> : EnumAttr<JPMHC_Dialect, enum, mnemonic> {
+  let assemblyFormat = "`<` $value `>`";
+}
 
 def JPMHC_NormKind : JPMHC_Enum<"NormKind", "normalisation of a row", [
   I32EnumAttrCase<"layer", 0>, I32EnumAttrCase<"rms", 1>]>;
