@@ -8,6 +8,7 @@
 #include "mlir/Conversion/IndexToLLVM/IndexToLLVM.h"
 #include "mlir/Conversion/MathToLLVM/MathToLLVM.h"
 #include "mlir/Conversion/MemRefToLLVM/MemRefToLLVM.h"
+#include "mlir/Conversion/NVVMToLLVM/NVVMToLLVM.h"
 #include "mlir/Conversion/ReconcileUnrealizedCasts/ReconcileUnrealizedCasts.h"
 #include "mlir/Conversion/SCFToControlFlow/SCFToControlFlow.h"
 #include "mlir/Conversion/UBToLLVM/UBToLLVM.h"
@@ -19,6 +20,8 @@
 #include "mlir/Dialect/Bufferization/Transforms/Passes.h"
 #include "mlir/Dialect/ControlFlow/IR/ControlFlowOps.h"
 #include "mlir/Dialect/Func/Extensions/InlinerExtension.h"
+#include "mlir/Dialect/GPU/IR/GPUDialect.h"
+#include "mlir/Dialect/LLVMIR/NVVMDialect.h"
 #include "mlir/Dialect/Linalg/Passes.h"
 #include "mlir/Dialect/Linalg/Transforms/BufferizableOpInterfaceImpl.h"
 #include "mlir/Dialect/MemRef/Transforms/AllocationOpInterfaceImpl.h"
@@ -28,19 +31,21 @@
 #include "mlir/Dialect/UB/IR/UBOps.h"
 #include "mlir/Pass/PassRegistry.h"
 #include "mlir/Target/LLVMIR/Dialect/Builtin/BuiltinToLLVMIRTranslation.h"
+#include "mlir/Target/LLVMIR/Dialect/GPU/GPUToLLVMIRTranslation.h"
 #include "mlir/Target/LLVMIR/Dialect/LLVMIR/LLVMToLLVMIRTranslation.h"
+#include "mlir/Target/LLVMIR/Dialect/NVVM/NVVMToLLVMIRTranslation.h"
 #include "mlir/Transforms/Passes.h"
 
 using namespace mlir;
 using namespace jpmhc;
 
 void jpmhc::registerAllDialects(DialectRegistry &registry) {
-  registry
-      .insert<JPMHCDialect, affine::AffineDialect, arith::ArithDialect,
-              bufferization::BufferizationDialect, cf::ControlFlowDialect,
-              func::FuncDialect, linalg::LinalgDialect, LLVM::LLVMDialect,
-              math::MathDialect, memref::MemRefDialect, scf::SCFDialect,
-              tensor::TensorDialect, ub::UBDialect, vector::VectorDialect>();
+  registry.insert<JPMHCDialect, affine::AffineDialect, arith::ArithDialect,
+                  bufferization::BufferizationDialect, cf::ControlFlowDialect,
+                  func::FuncDialect, gpu::GPUDialect, NVVM::NVVMDialect,
+                  linalg::LinalgDialect, LLVM::LLVMDialect, math::MathDialect,
+                  memref::MemRefDialect, scf::SCFDialect, tensor::TensorDialect,
+                  ub::UBDialect, vector::VectorDialect>();
   arith::registerBufferizableOpInterfaceExternalModels(registry);
   memref::registerAllocationOpInterfaceExternalModels(registry);
   bufferization::func_ext::registerBufferizableOpInterfaceExternalModels(
@@ -53,6 +58,8 @@ void jpmhc::registerAllDialects(DialectRegistry &registry) {
   registerUpstreamDerivatives(registry);
   registerBuiltinDialectTranslation(registry);
   registerLLVMDialectTranslation(registry);
+  registerGPUDialectTranslation(registry);
+  registerNVVMDialectTranslation(registry);
 }
 
 void jpmhc::buildToKernelsPipeline(OpPassManager &pm) {
@@ -101,6 +108,18 @@ void jpmhc::buildKernelsToLLVMPipeline(OpPassManager &pm) {
   pm.addPass(createWrapKernels());
 }
 
+void jpmhc::buildKernelsToNVVMPipeline(OpPassManager &pm) {
+  pm.addNestedPass<func::FuncOp>(createApproximateMath());
+  pm.addPass(createMapToGPU());
+  OpPassManager &kernels = pm.nest<gpu::GPUModuleOp>();
+  kernels.addPass(createCSEPass());
+  kernels.addPass(memref::createExpandStridedMetadataPass());
+  kernels.addPass(createLowerAffinePass());
+  kernels.addPass(createSCFToControlFlowPass());
+  kernels.addPass(createLowerGPUToNVVM());
+  kernels.addPass(createReconcileUnrealizedCastsPass());
+}
+
 void jpmhc::buildHostToLLVMPipeline(OpPassManager &pm) {
   pm.addPass(createLowerHostToLLVM());
   pm.addPass(createReconcileUnrealizedCastsPass());
@@ -114,6 +133,10 @@ void jpmhc::registerPipelines() {
   PassPipelineRegistration<>("jpmhc-kernels-to-llvm",
                              "CPU kernels to the LLVM dialect",
                              buildKernelsToLLVMPipeline);
+  PassPipelineRegistration<>(
+      "jpmhc-kernels-to-nvvm",
+      "outlined kernels to a gpu.module in the NVVM dialect",
+      buildKernelsToNVVMPipeline);
   PassPipelineRegistration<>("jpmhc-host-to-llvm",
                              "host functions to calls of the launch ABI",
                              buildHostToLLVMPipeline);

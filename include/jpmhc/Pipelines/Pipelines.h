@@ -18,6 +18,9 @@ void buildToKernelsPipeline(mlir::OpPassManager &pm);
 /// One module with CPU kernels to the LLVM dialect.
 void buildKernelsToLLVMPipeline(mlir::OpPassManager &pm);
 
+/// Outlined kernels (of a GPU target) to one gpu.module in the NVVM dialect.
+void buildKernelsToNVVMPipeline(mlir::OpPassManager &pm);
+
 /// The host module (kernels only declared) to the LLVM dialect.
 void buildHostToLLVMPipeline(mlir::OpPassManager &pm);
 

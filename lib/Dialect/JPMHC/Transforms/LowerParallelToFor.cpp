@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "jpmhc/Dialect/JPMHC/Transforms/ParallelLoops.h"
 #include "jpmhc/Dialect/JPMHC/Transforms/Passes.h"
 #include "mlir/IR/IRMapping.h"
 
@@ -10,9 +11,8 @@ namespace jpmhc {
 using namespace mlir;
 using namespace jpmhc;
 
-/// Inlines the combiner of one reduction at the builder's position.
-static Value combine(OpBuilder &builder, Region &reduction, Value carried,
-                     Value term) {
+Value jpmhc::inlineReduction(OpBuilder &builder, Region &reduction,
+                             Value carried, Value term) {
   IRMapping mapping;
   mapping.map(reduction.getArgument(0), carried);
   mapping.map(reduction.getArgument(1), term);
@@ -22,7 +22,7 @@ static Value combine(OpBuilder &builder, Region &reduction, Value carried,
       reduction.front().getTerminator()->getOperand(0));
 }
 
-static void lower(scf::ParallelOp loop) {
+ValueRange jpmhc::lowerParallelToFor(scf::ParallelOp loop) {
   OpBuilder builder(loop);
   auto sequential = scf::ForOp::create(
       builder, loop.getLoc(), loop.getLowerBound()[0], loop.getUpperBound()[0],
@@ -40,10 +40,11 @@ static void lower(scf::ParallelOp loop) {
   for (auto [region, term, in] :
        llvm::zip(reduce.getReductions(), reduce.getOperands(),
                  sequential.getRegionIterArgs()))
-    carried.push_back(combine(builder, region, in, term));
+    carried.push_back(inlineReduction(builder, region, in, term));
   scf::YieldOp::create(builder, loop.getLoc(), carried);
   loop.replaceAllUsesWith(sequential.getResults());
   loop.erase();
+  return sequential.getResults();
 }
 
 /// Scratch of a row is reserved once a call, not once a row: inside a loop it
@@ -67,7 +68,7 @@ struct LowerParallelToForPass
     getOperation().walk([&](scf::ParallelOp loop) { loops.push_back(loop); });
     for (scf::ParallelOp loop : loops)
       if (loop.getNumLoops() == 1)
-        lower(loop);
+        lowerParallelToFor(loop);
     if (!getOperation().isDeclaration())
       hoistScratch(getOperation());
   }

@@ -36,6 +36,12 @@ inline constexpr llvm::StringLiteral kKernelNameAttrName = "jpmhc.kernel";
 /// KernelBuilder::tokens).
 inline constexpr llvm::StringLiteral kTokensAttrName = "jpmhc.tokens";
 
+/// Attributes of a GPU kernel: threads of a block, and rows that a block works
+/// on.
+inline constexpr llvm::StringLiteral kBlockAttrName = "jpmhc.block";
+inline constexpr llvm::StringLiteral kRowsPerBlockAttrName =
+    "jpmhc.rows_per_block";
+
 /// Attaches bufferization to every op that emits its own kernel.
 void registerBufferization(mlir::DialectRegistry &registry);
 

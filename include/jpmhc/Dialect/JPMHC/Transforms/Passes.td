@@ -116,6 +116,23 @@ def LowerParallelToFor : Pass<"jpmhc-lower-parallel-to-for", "::mlir::func::Func
   let dependentDialects = ["::mlir::scf::SCFDialect"];
 }
 
+def MapToGPU : Pass<"jpmhc-map-to-gpu", "::mlir::ModuleOp"> {
+  let summary = "give the parallel loops of kernels to GPU blocks and threads";
+  let description = [{
+    A kernel whose rows have loops over columns gets a block for each row: its threads share the columns, sums go
+    through shuffles and shared memory in a fixed order, and a barrier parts one loop from the next. A kernel without
+    such loops (tokens, plain element-wise work) gets a thread for each row. `jpmhc.block` and `jpmhc.rows_per_block`
+    on the function say how to launch it.
+  }];
+  let dependentDialects = ["::mlir::gpu::GPUDialect", "::mlir::scf::SCFDialect", "::mlir::arith::ArithDialect",
+                           "::mlir::memref::MemRefDialect"];
+}
+
+def LowerGPUToNVVM : Pass<"jpmhc-lower-gpu-to-nvvm", "::mlir::gpu::GPUModuleOp"> {
+  let summary = "GPU kernels to the NVVM dialect, buffers as bare pointers";
+  let dependentDialects = ["::mlir::NVVM::NVVMDialect", "::mlir::LLVM::LLVMDialect"];
+}
+
 def ApproximateMath : Pass<"jpmhc-approximate-math", "::mlir::func::FuncOp"> {
   let summary = "replace transcendental functions by polynomials";
   let description = [{
