@@ -52,12 +52,15 @@ struct LowerGPUToNVVMPass
     cf::populateControlFlowToLLVMConversionPatterns(converter, patterns);
     // Ahead of the calls of libdevice that the NVVM patterns would make.
     populateMathToLLVMConversionPatterns(
-        converter, patterns, /*approximateLog1p=*/false, /*benefit=*/2);
+        converter, patterns, /*approximateLog1p=*/false, /*benefit=*/10);
     populateVectorToLLVMConversionPatterns(converter, patterns);
     index::populateIndexToLLVMConversionPatterns(converter, patterns);
     ub::populateUBToLLVMConversionPatterns(converter, patterns);
     LLVMConversionTarget target(*context);
     configureGpuToNVVMConversionLegality(target);
+    // The PTX back end has these as instructions; upstream would call
+    // libdevice.
+    target.addLegalOp<LLVM::SqrtOp, LLVM::FAbsOp, LLVM::FMAOp>();
     target.addIllegalDialect<cf::ControlFlowDialect, arith::ArithDialect,
                              memref::MemRefDialect>();
     if (failed(applyPartialConversion(module, target, std::move(patterns))))
