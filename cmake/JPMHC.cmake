@@ -11,7 +11,8 @@ if(JPMHC_CCACHE)
       CCACHE_BASEDIR=${CMAKE_SOURCE_DIR} CCACHE_NOHASHDIR=1 ${JPMHC_CCACHE})
 endif()
 
-add_link_options(-fuse-ld=lld)
+# The build id is part of the key of everything the compiler caches.
+add_link_options(-fuse-ld=lld -Wl,--build-id=sha1)
 
 set(JPMHC_SANITIZER "" CACHE STRING "address (with undefined behaviour) or thread; empty for none")
 set_property(CACHE JPMHC_SANITIZER PROPERTY STRINGS "" address thread)

@@ -3,6 +3,7 @@
 #ifndef JPMHC_TARGET_CPU_H
 #define JPMHC_TARGET_CPU_H
 
+#include "jpmhc/Target/CompilationCache.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/OwningOpRef.h"
 #include "llvm/Support/Error.h"
@@ -27,6 +28,13 @@ struct CPUTarget {
 struct CPUOptions {
   CPUTarget target = CPUTarget::host();
   unsigned optLevel = 2;
+  /// Instrument the generated code with LLVM's address sanitizer; the process
+  /// must hold its runtime. Set by `JPMHC_SANITIZE_KERNELS=address`.
+  bool sanitizeAddress = sanitizeAddressByDefault();
+  /// Where compiled code is kept between runs.
+  CompilationCache cache = CompilationCache::fromEnvironment();
+
+  static bool sanitizeAddressByDefault();
 };
 
 /// One buffer of an entry's signature.
@@ -47,6 +55,19 @@ struct EntrySpec {
   int64_t arenaBytes;
 };
 
+/// One object file of a program.
+struct CPUObject {
+  std::string name;
+  std::unique_ptr<llvm::MemoryBuffer> code;
+};
+
+/// Machine code of a module: an object a kernel, and last that of the host code
+/// that launches them.
+struct CPUProgram {
+  std::vector<EntrySpec> entries;
+  std::vector<CPUObject> objects;
+};
+
 /// Compiled code, ready to run; owns its machine code.
 class Executable {
 public:
@@ -60,8 +81,15 @@ public:
                       void **buffers) const = 0;
 };
 
-/// Compiles every public function of `module` (left unchanged). Diagnostics go
-/// to the context's handler.
+/// Machine code for every public function of `module` (left unchanged), from
+/// the cache where it has it. Diagnostics go to the context's handler.
+llvm::Expected<CPUProgram> buildForCPU(mlir::ModuleOp module,
+                                       const CPUOptions &options);
+
+/// Links a program into this process.
+llvm::Expected<std::unique_ptr<Executable>> linkForCPU(CPUProgram program);
+
+/// Both of them.
 llvm::Expected<std::unique_ptr<Executable>>
 compileForCPU(mlir::ModuleOp module, const CPUOptions &options);
 

@@ -10,6 +10,7 @@
 #include "llvm/Support/TargetSelect.h"
 #include "llvm/Target/TargetMachine.h"
 #include "llvm/TargetParser/Host.h"
+#include "llvm/Transforms/Instrumentation/AddressSanitizer.h"
 
 using namespace jpmhc;
 
@@ -58,7 +59,8 @@ createTargetMachine(const CPUOptions &options) {
 /// Every function is compiled for the processor at its full vector width (LLVM
 /// prefers 256 bits by default on some).
 static void setFunctionAttributes(llvm::Module &module,
-                                  const CPUTarget &target) {
+                                  const CPUOptions &options) {
+  const CPUTarget &target = options.target;
   std::string width = std::to_string(target.lanes * 32);
   for (llvm::Function &function : module) {
     if (function.isDeclaration())
@@ -67,11 +69,14 @@ static void setFunctionAttributes(llvm::Module &module,
     function.addFnAttr("target-features", target.features);
     function.addFnAttr("prefer-vector-width", width);
     function.addFnAttr("min-legal-vector-width", width);
+    if (options.sanitizeAddress)
+      function.addFnAttr(llvm::Attribute::SanitizeAddress);
   }
 }
 
 static void optimize(llvm::Module &module, llvm::TargetMachine &machine,
-                     unsigned level) {
+                     const CPUOptions &options) {
+  unsigned level = options.optLevel;
   llvm::LoopAnalysisManager loops;
   llvm::FunctionAnalysisManager functions;
   llvm::CGSCCAnalysisManager cgscc;
@@ -91,6 +96,8 @@ static void optimize(llvm::Module &module, llvm::TargetMachine &machine,
   llvm::ModulePassManager passes =
       level == 0 ? builder.buildO0DefaultPipeline(optLevel)
                  : builder.buildPerModuleDefaultPipeline(optLevel);
+  if (options.sanitizeAddress)
+    passes.addPass(llvm::AddressSanitizerPass(llvm::AddressSanitizerOptions()));
   passes.run(module, modules);
 }
 
@@ -108,8 +115,8 @@ jpmhc::generateObject(mlir::ModuleOp module, const CPUOptions &options,
     return machine.takeError();
   llvmModule->setDataLayout((*machine)->createDataLayout());
   llvmModule->setTargetTriple(llvm::Triple(options.target.triple));
-  setFunctionAttributes(*llvmModule, options.target);
-  optimize(*llvmModule, **machine, options.optLevel);
+  setFunctionAttributes(*llvmModule, options);
+  optimize(*llvmModule, **machine, options);
   llvm::SmallVector<char, 0> object;
   llvm::raw_svector_ostream stream(object);
   llvm::legacy::PassManager emit;

@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "CodeGen.h"
+#include "Program.h"
 #include "jpmhc/Dialect/JPMHC/Transforms/Passes.h"
 #include "jpmhc/Pipelines/Pipelines.h"
 #include "jpmhc/Runtime/Launch.h"
 #include "mlir/Pass/PassManager.h"
 #include "llvm/ExecutionEngine/Orc/LLJIT.h"
+#include "llvm/Support/Process.h"
+#include "llvm/Support/ThreadPool.h"
+#include <mutex>
 
 using namespace mlir;
 using namespace jpmhc;
@@ -130,16 +134,13 @@ static llvm::Expected<std::unique_ptr<llvm::orc::LLJIT>> createJIT() {
   auto jit = llvm::orc::LLJITBuilder().create();
   if (!jit)
     return jit.takeError();
-  auto &session = (*jit)->getExecutionSession();
   llvm::orc::SymbolMap symbols;
-  auto add = [&](llvm::StringRef name, auto *function) {
-    symbols[(*jit)->mangleAndIntern(name)] = {
-        llvm::orc::ExecutorAddr::fromPtr(function),
-        llvm::JITSymbolFlags::Exported | llvm::JITSymbolFlags::Callable};
-  };
-  add("jpmhcLaunch", &jpmhcLaunch);
-  add("jpmhcGemm", &jpmhcGemm);
-  add("jpmhcGemmBatched", &jpmhcGemmBatched);
+#define JPMHC_DEFINE(name)                                                     \
+  symbols[(*jit)->mangleAndIntern(#name)] = {                                  \
+      llvm::orc::ExecutorAddr::fromPtr(&name),                                 \
+      llvm::JITSymbolFlags::Exported | llvm::JITSymbolFlags::Callable};
+  JPMHC_RUNTIME_SYMBOLS(JPMHC_DEFINE)
+#undef JPMHC_DEFINE
   if (auto error = (*jit)->getMainJITDylib().define(
           llvm::orc::absoluteSymbols(std::move(symbols))))
     return error;
@@ -148,16 +149,77 @@ static llvm::Expected<std::unique_ptr<llvm::orc::LLJIT>> createJIT() {
   if (!process)
     return process.takeError();
   (*jit)->getMainJITDylib().addGenerator(std::move(*process));
-  (void)session;
   return jit;
 }
 
-llvm::Expected<std::unique_ptr<Executable>>
-jpmhc::compileForCPU(ModuleOp module, const CPUOptions &options) {
-  initializeNativeTarget();
-  module->getContext()
-      ->loadDialect<JPMHCDialect>(); // a module may hold upstream ops alone
-  std::vector<EntrySpec> entries = signaturesOf(module);
+// ---- the whole ----
+
+/// Everything but the program that decides what the compiler makes of it.
+static std::string settingsOf(const CPUOptions &options) {
+  const CPUTarget &target = options.target;
+  return digestOf(compilerDigest() + "|" + target.triple + "|" + target.chip +
+                  "|" + target.features + "|" + std::to_string(target.lanes) +
+                  "|" + std::to_string(options.optLevel) +
+                  (options.sanitizeAddress ? "|asan" : ""));
+}
+
+static std::string textOf(ModuleOp module, bool withLocations) {
+  std::string text;
+  llvm::raw_string_ostream stream(text);
+  OpPrintingFlags flags;
+  flags.useLocalScope();
+  if (withLocations)
+    flags.enableDebugInfo();
+  module->print(stream, flags);
+  return text;
+}
+
+/// One kernel's object, from the cache or compiled.
+static llvm::Expected<CPUObject> buildKernel(llvm::StringRef name,
+                                             ModuleOp kernel,
+                                             const CPUOptions &options,
+                                             llvm::StringRef settings) {
+  std::string digest = digestOf(textOf(kernel, /*withLocations=*/false));
+  if (auto code = options.cache.load("kernel " + name.str(), digest, settings))
+    return CPUObject{name.str(), std::move(code)};
+  if (auto error = runPipeline(kernel, buildKernelsToLLVMPipeline,
+                               "lowering kernel " + name.str()))
+    return error;
+  auto code = generateObject(kernel, options, name);
+  if (!code)
+    return code.takeError();
+  options.cache.store(digest, settings, (*code)->getBuffer());
+  return CPUObject{name.str(), std::move(*code)};
+}
+
+/// All kernels, on as many threads as there are processors; in order.
+static llvm::Expected<std::vector<CPUObject>> buildKernels(
+    std::vector<std::pair<std::string, OwningOpRef<ModuleOp>>> &kernels,
+    const CPUOptions &options, llvm::StringRef settings) {
+  std::vector<CPUObject> objects(kernels.size());
+  llvm::Error failure = llvm::Error::success();
+  std::mutex mutex;
+  llvm::DefaultThreadPool pool(llvm::hardware_concurrency());
+  for (size_t i = 0; i < kernels.size(); ++i)
+    pool.async([&, i] {
+      auto object =
+          buildKernel(kernels[i].first, *kernels[i].second, options, settings);
+      std::lock_guard<std::mutex> lock(mutex);
+      if (object)
+        objects[i] = std::move(*object);
+      else
+        failure = llvm::joinErrors(std::move(failure), object.takeError());
+    });
+  pool.wait();
+  if (failure)
+    return failure;
+  return objects;
+}
+
+static llvm::Expected<CPUProgram>
+compile(ModuleOp module, const CPUOptions &options, llvm::StringRef settings) {
+  CPUProgram program;
+  program.entries = signaturesOf(module);
   OwningOpRef<ModuleOp> host = module.clone();
   host->getOperation()->setAttr(
       kTargetAttrName,
@@ -166,32 +228,70 @@ jpmhc::compileForCPU(ModuleOp module, const CPUOptions &options) {
   if (auto error =
           runPipeline(*host, buildToKernelsPipeline, "lowering to kernels"))
     return error;
-  if (auto error = complete(entries, *host))
+  if (auto error = complete(program.entries, *host))
     return error;
-  auto jit = createJIT();
-  if (!jit)
-    return jit.takeError();
-  auto addObject = [&](ModuleOp part, llvm::StringRef name) -> llvm::Error {
-    auto object = generateObject(part, options, name);
-    if (!object)
-      return object.takeError();
-    return (*jit)->addObjectFile(std::move(*object));
-  };
-  for (auto &[name, kernel] : splitKernels(*host)) {
-    if (auto error = runPipeline(*kernel, buildKernelsToLLVMPipeline,
-                                 "lowering kernel " + name))
-      return error;
-    if (auto error = addObject(*kernel, name))
-      return error;
-  }
+  auto kernels = splitKernels(*host);
+  auto objects = buildKernels(kernels, options, settings);
+  if (!objects)
+    return objects.takeError();
+  program.objects = std::move(*objects);
   if (auto error =
           runPipeline(*host, buildHostToLLVMPipeline, "lowering the host code"))
     return error;
-  if (auto error = addObject(*host, "host"))
-    return error;
-  auto executable =
-      std::make_unique<CPUExecutable>(std::move(entries), std::move(*jit));
+  auto code = generateObject(*host, options, "host");
+  if (!code)
+    return code.takeError();
+  program.objects.push_back({"host", std::move(*code)});
+  return program;
+}
+
+bool CPUOptions::sanitizeAddressByDefault() {
+  return llvm::sys::Process::GetEnv("JPMHC_SANITIZE_KERNELS").value_or("") ==
+         "address";
+}
+
+llvm::Expected<CPUProgram> jpmhc::buildForCPU(ModuleOp module,
+                                              const CPUOptions &options) {
+  initializeNativeTarget();
+  module->getContext()
+      ->loadDialect<JPMHCDialect>(); // a module may hold upstream ops alone
+  std::string settings = settingsOf(options), digest;
+  if (options.cache.isOn()) {
+    // The host code names the user's lines, so they are part of the key.
+    digest = digestOf(textOf(module, /*withLocations=*/true));
+    if (auto kept = options.cache.load("the program", digest, settings)) {
+      auto program = parseProgram(kept->getBuffer());
+      if (program)
+        return program;
+      llvm::consumeError(program.takeError());
+    }
+  }
+  auto program = compile(module, options, settings);
+  if (program && options.cache.isOn())
+    options.cache.store(digest, settings, serializeProgram(*program));
+  return program;
+}
+
+llvm::Expected<std::unique_ptr<Executable>>
+jpmhc::linkForCPU(CPUProgram program) {
+  initializeNativeTarget();
+  auto jit = createJIT();
+  if (!jit)
+    return jit.takeError();
+  for (CPUObject &object : program.objects)
+    if (auto error = (*jit)->addObjectFile(std::move(object.code)))
+      return error;
+  auto executable = std::make_unique<CPUExecutable>(std::move(program.entries),
+                                                    std::move(*jit));
   if (auto error = executable->resolve())
     return error;
   return executable;
+}
+
+llvm::Expected<std::unique_ptr<Executable>>
+jpmhc::compileForCPU(ModuleOp module, const CPUOptions &options) {
+  auto program = buildForCPU(module, options);
+  if (!program)
+    return program.takeError();
+  return linkForCPU(std::move(*program));
 }
