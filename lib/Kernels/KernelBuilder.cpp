@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "jpmhc/Kernels/KernelBuilder.h"
+#include "jpmhc/Dialect/JPMHC/IR/JPMHCOps.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/Dialect/Utils/StaticValueUtils.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include "mlir/IR/BuiltinTypes.h"
 
@@ -130,6 +132,11 @@ Val operator>>(Val a, int64_t bits) {
   return a.builder().wrap(arith::ShRUIOp::create(
       a.builder().builder, a.builder().loc, a, like(a, bits)));
 }
+Val inverse(Val condition) {
+  KernelBuilder &k = condition.builder();
+  Value yes = arith::ConstantIntOp::create(k.builder, k.loc, 1, 1);
+  return k.wrap(arith::XOrIOp::create(k.builder, k.loc, condition, yes));
+}
 Val select(Val condition, Val a, Val b) {
   unify(a, b);
   KernelBuilder &k = a.builder();
@@ -223,6 +230,19 @@ Val KernelBuilder::toInteger(Val value, IntegerType type) {
 
 Val KernelBuilder::toInt(Val value) {
   return toInteger(value, builder.getI32Type());
+}
+
+Val KernelBuilder::toDouble(Val value) {
+  return toFloat(value, builder.getF64Type());
+}
+
+Val KernelBuilder::f64(double value) {
+  return wrap(
+      arith::ConstantOp::create(builder, loc, builder.getF64FloatAttr(value)));
+}
+
+Val KernelBuilder::launchArgument(Value scalar) {
+  return wrap(LaunchArgumentOp::create(builder, loc, scalar));
 }
 
 // ---- loops
@@ -343,6 +363,9 @@ Val KernelBuilder::convert(Val value, Type element) {
   Type to = element;
   if (auto vector = dyn_cast<VectorType>(value.type()))
     to = VectorType::get(vector.getShape(), element);
+  // From f64 to 16 bits by way of f32: no machine has the direct conversion.
+  if (from.isF64() && element.getIntOrFloatBitWidth() < 32)
+    return convert(convert(value, builder.getF32Type()), element);
   if (from.getIntOrFloatBitWidth() < element.getIntOrFloatBitWidth())
     return wrap(arith::ExtFOp::create(builder, loc, to, value,
                                       arith::FastMathFlagsAttr()));
@@ -605,4 +628,105 @@ void KernelBuilder::storeTransposed(Tokens tokens, Value columns, Val factor,
       storeLanes(square[lane], memref, tokenRow(tokens, lane, indices, first),
                  count);
   });
+}
+
+// ---- channels
+// -----------------------------------------------------------------------------------------------------------
+
+Type KernelBuilder::groupType(Type element) {
+  return groupSize() == 1 ? element : VectorType::get({groupSize()}, element);
+}
+
+void KernelBuilder::channels(Val n, Val width,
+                             function_ref<void(Val, Channels)> body) {
+  Val size = index(groupSize());
+  Val groups = (width + (groupSize() - 1.0)) / size;
+  std::optional<int64_t> known = getConstantIntValue(Value(width));
+  bool whole = known && *known % groupSize() == 0;
+  auto loop = scf::ParallelOp::create(
+      builder, loc, ValueRange{index(0)}, ValueRange{n * groups},
+      ValueRange{index(1)}, [&](OpBuilder &inner, Location, ValueRange ivs) {
+        OpBuilder::InsertionGuard guard(builder);
+        builder.setInsertionPoint(inner.getInsertionBlock(),
+                                  inner.getInsertionPoint());
+        Val at = wrap(ivs[0]), group = at % groups, first = group * size;
+        Val mask;
+        if (!whole && groupSize() > 1)
+          mask = wrap(vector::CreateMaskOp::create(
+              builder, loc, groupType(builder.getI1Type()),
+              ValueRange{min(size, width - first)}));
+        body(at / groups, {group, first, mask});
+      });
+  loop->setAttr("jpmhc.tokens", builder.getUnitAttr());
+}
+
+Val KernelBuilder::loadChannels(Channels channels, Value memref,
+                                ArrayRef<Val> indices) {
+  SmallVector<Val> position(indices);
+  position.push_back(channels.first);
+  if (!channels.mask)
+    return loadGroup(memref, position);
+  auto type = cast<VectorType>(
+      groupType(cast<MemRefType>(memref.getType()).getElementType()));
+  Value zero =
+      arith::ConstantOp::create(builder, loc, builder.getZeroAttr(type));
+  Val loaded = wrap(vector::MaskedLoadOp::create(
+      builder, loc, type, memref, values(position), channels.mask, zero));
+  return convert(loaded, builder.getF32Type());
+}
+
+void KernelBuilder::storeChannels(Channels channels, Val value, Value memref,
+                                  ArrayRef<Val> indices) {
+  SmallVector<Val> position(indices);
+  position.push_back(channels.first);
+  if (!channels.mask)
+    return storeGroup(value, memref, position);
+  Type element = cast<MemRefType>(memref.getType()).getElementType();
+  vector::MaskedStoreOp::create(builder, loc, memref, values(position),
+                                channels.mask, convert(value, element));
+}
+
+void KernelBuilder::prefetchChannels(Channels channels, Value memref,
+                                     ArrayRef<Val> indices) {
+  if (groupSize() == 1)
+    return;
+  SmallVector<Val> position(indices);
+  position.push_back(channels.first);
+  memref::PrefetchOp::create(builder, loc, memref, values(position),
+                             /*isWrite=*/false, /*localityHint=*/3,
+                             /*isDataCache=*/true);
+}
+
+Val KernelBuilder::splatChannels(Val scalar) {
+  Type type = groupType(scalar.type());
+  if (type == scalar.type())
+    return scalar;
+  return wrap(vector::BroadcastOp::create(builder, loc, type, scalar));
+}
+
+Val KernelBuilder::loadGroup(Value memref, ArrayRef<Val> indices) {
+  if (groupSize() == 1)
+    return load(memref, indices);
+  Type element = cast<MemRefType>(memref.getType()).getElementType();
+  Val loaded = wrap(vector::LoadOp::create(builder, loc,
+                                           cast<VectorType>(groupType(element)),
+                                           memref, values(indices)));
+  return element.getIntOrFloatBitWidth() < 32
+             ? convert(loaded, builder.getF32Type())
+             : loaded;
+}
+
+void KernelBuilder::storeGroup(Val value, Value memref, ArrayRef<Val> indices) {
+  if (groupSize() == 1)
+    return store(value, memref, indices);
+  Type element = cast<MemRefType>(memref.getType()).getElementType();
+  vector::StoreOp::create(builder, loc, convert(value, element), memref,
+                          values(indices));
+}
+
+Val KernelBuilder::sumGroup(Val value) {
+  if (groupSize() == 1)
+    return value;
+  return wrap(vector::ReductionOp::create(
+      builder, loc, vector::CombiningKind::ADD, value, kFastMath));
 }

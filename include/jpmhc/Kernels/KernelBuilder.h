@@ -61,6 +61,7 @@ Val operator&&(Val a, Val b);
 Val operator||(Val a, Val b);
 Val operator^(Val a, Val b);         ///< integers only
 Val operator>>(Val a, int64_t bits); ///< integers only: logical shift
+Val inverse(Val condition); ///< logical not (`!` asks whether a Val is null)
 Val select(Val condition, Val a, Val b);
 Val min(Val a, Val b); ///< NaN if either is (floats); unsigned for index
 Val max(Val a, Val b);
@@ -80,6 +81,13 @@ enum class Reduction { sum, max };
 struct Tokens {
   Val first; ///< first token of the group (index)
   Val count; ///< tokens of the group that exist (index, 1 … lanes)
+};
+
+/// One group of neighbouring channels inside `KernelBuilder::channels`.
+struct Channels {
+  Val group; ///< number of the group (index)
+  Val first; ///< first channel (index)
+  Val mask;  ///< which of them exist; null when all do
 };
 
 class KernelBuilder {
@@ -115,6 +123,11 @@ public:
   Val toIndex(Val integer);
   /// The low bits of an integer or index, as an integer of type `type`.
   Val toInteger(Val value, mlir::IntegerType type);
+  Val toDouble(Val value); ///< the same as f64
+  Val f64(double value);
+  /// A scalar of the step as an argument of the kernels that use it: launches
+  /// with different constants then share one kernel.
+  Val launchArgument(mlir::Value scalar);
 
   // ---- loops
   // -----------------------------------------------------------------------------------------------------
@@ -187,11 +200,38 @@ public:
   void storeTransposed(Tokens tokens, mlir::Value columns, Val factor,
                        mlir::Value memref, llvm::ArrayRef<Val> indices);
 
+  // ---- channels: work along tokens, each channel alone
+  // -------------------------------------------------------------------------
+  /// Channels of a group: a value holds one number of each (a vector on a CPU,
+  /// wide enough to use whole cache lines; one a thread on a GPU).
+  int64_t groupSize() const { return lanes() == 1 ? 1 : 2 * lanes(); }
+  /// A kernel over rows × groups of channels of [0, width); the body walks
+  /// along tokens itself.
+  void channels(Val rows, Val width,
+                llvm::function_ref<void(Val row, Channels)> body);
+  /// Numbers memref[indices..., channels] as f32, zero where none exists.
+  Val loadChannels(Channels channels, mlir::Value memref,
+                   llvm::ArrayRef<Val> indices);
+  void storeChannels(Channels channels, Val value, mlir::Value memref,
+                     llvm::ArrayRef<Val> indices);
+  /// Hints that memref[indices..., channels] will be read soon.
+  void prefetchChannels(Channels channels, mlir::Value memref,
+                        llvm::ArrayRef<Val> indices);
+  /// A value of a group, equal everywhere, of f32 or f64.
+  Val splatChannels(Val scalar);
+  /// A whole group of numbers from position `indices` on, in the buffer's type
+  /// (f32 if that is narrower).
+  Val loadGroup(mlir::Value memref, llvm::ArrayRef<Val> indices);
+  void storeGroup(Val value, mlir::Value memref, llvm::ArrayRef<Val> indices);
+  /// Sum of the numbers of a group (a scalar).
+  Val sumGroup(Val value);
+
   mlir::OpBuilder &builder;
   mlir::Location loc;
   TargetAttr target;
 
 private:
+  mlir::Type groupType(mlir::Type element);
   Val convert(Val value, mlir::Type element);
   /// Runs the body over blocks of `lanes` of `size` elements; `count` of them
   /// exist.

@@ -368,6 +368,10 @@ struct LowerHostToLLVMPass
     insertContextArguments(module);
     addContextAndStatus(module);
     declareKernels(module);
+    module.walk([](LaunchArgumentOp op) {
+      op.replaceAllUsesWith(op.getValue());
+      op.erase();
+    });
 
     RewritePatternSet views(context);
     memref::populateExpandStridedMetadataPatterns(views);

@@ -23,6 +23,22 @@ def JPMHC_LaunchOp : JPMHC_Op<"launch", [DeclareOpInterfaceMethods<SymbolUserOpI
   }];
 }
 
+def JPMHC_LaunchArgumentOp : JPMHC_Op<"launch_argument", [Pure, AllTypesMatch<["value", "result"]>]> {
+  let summary = "a scalar that kernels get at launch";
+  let description = [{
+    The value itself, hidden from folding: a constant that a kernel captures becomes part of its code, so that launches
+    with two constants are two kernels. Through this op it is an argument, and they share one.
+
+    Example:
+    ```mlir
+    %b = jpmhc.launch_argument %width : index
+    ```
+  }];
+  let arguments = (ins AnyTypeOf<[Index, AnyInteger, AnyFloat]>:$value);
+  let results = (outs AnyTypeOf<[Index, AnyInteger, AnyFloat]>:$result);
+  let assemblyFormat = "$value attr-dict `:` type($value)";
+}
+
 def JPMHC_GemmOp : JPMHC_Op<"gemm"> {
   let summary = "C = op(A) op(B) + beta C by a library";
   let description = [{
