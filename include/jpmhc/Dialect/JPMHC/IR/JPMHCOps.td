@@ -11,5 +11,6 @@ include "jpmhc/Dialect/JPMHC/IR/NormOps.td"
 include "jpmhc/Dialect/JPMHC/IR/OptimizerOps.td"
 include "jpmhc/Dialect/JPMHC/IR/RandomOps.td"
 include "jpmhc/Dialect/JPMHC/IR/TokenOps.td"
+include "jpmhc/Dialect/JPMHC/IR/SidePathOps.td"
 
 #endif // JPMHC_OPS_TD
