@@ -23,6 +23,8 @@ struct CPUTarget {
 
   /// The machine this process runs on.
   static CPUTarget host();
+  /// A processor by LLVM's name; an error for an unknown one.
+  static llvm::Expected<CPUTarget> named(llvm::StringRef chip);
 };
 
 struct CPUOptions {
@@ -55,6 +57,12 @@ struct EntrySpec {
   int64_t arenaBytes;
 };
 
+/// A kernel's arguments: the bounds of its rows, then these.
+struct KernelSpec {
+  std::string name;
+  std::vector<BufferSpec> arguments;
+};
+
 /// One object file of a program.
 struct CPUObject {
   std::string name;
@@ -65,6 +73,7 @@ struct CPUObject {
 /// that launches them.
 struct CPUProgram {
   std::vector<EntrySpec> entries;
+  std::vector<KernelSpec> kernels;
   std::vector<CPUObject> objects;
 };
 

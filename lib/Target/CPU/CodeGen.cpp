@@ -4,6 +4,7 @@
 #include "llvm/Analysis/TargetTransformInfo.h"
 #include "llvm/IR/LegacyPassManager.h"
 #include "llvm/IR/Module.h"
+#include "llvm/MC/MCSubtargetInfo.h"
 #include "llvm/MC/TargetRegistry.h"
 #include "llvm/Passes/PassBuilder.h"
 #include "llvm/Support/SmallVectorMemoryBuffer.h"
@@ -27,6 +28,30 @@ CPUTarget CPUTarget::host() {
   target.lanes = features.lookup("avx512f") ? 16
                  : features.lookup("avx2")  ? 8
                                             : 4;
+  return target;
+}
+
+llvm::Expected<CPUTarget> CPUTarget::named(llvm::StringRef chip) {
+  initializeNativeTarget();
+  CPUTarget target;
+  target.triple = llvm::sys::getProcessTriple();
+  target.chip = chip.str();
+  std::string error;
+  llvm::Triple triple(target.triple);
+  const llvm::Target *backend =
+      llvm::TargetRegistry::lookupTarget(triple, error);
+  if (!backend)
+    return llvm::createStringError(error);
+  std::unique_ptr<llvm::MCSubtargetInfo> info(
+      backend->createMCSubtargetInfo(triple, "", ""));
+  if (!info->isCPUStringValid(chip))
+    return llvm::createStringError(
+        "expected a processor of " + triple.getArchName() +
+        " that LLVM knows (llc -mcpu=help lists them), got '" + chip + "'");
+  info.reset(backend->createMCSubtargetInfo(triple, chip, ""));
+  target.lanes = info->checkFeatures("+avx512f") ? 16
+                 : info->checkFeatures("+avx2")  ? 8
+                                                 : 4;
   return target;
 }
 

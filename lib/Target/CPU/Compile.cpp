@@ -25,10 +25,10 @@ static std::string dtypeName(Type type) {
 static BufferSpec specOf(Type type, bool inPlace) {
   BufferSpec spec{{},
                   dtypeName(getElementTypeOrSelf(type)),
-                  isa<RankedTensorType>(type),
+                  isa<ShapedType>(type),
                   inPlace};
-  if (auto tensor = dyn_cast<RankedTensorType>(type))
-    spec.shape = tensor.getShape().vec();
+  if (auto shaped = dyn_cast<ShapedType>(type))
+    spec.shape = shaped.getShape().vec();
   return spec;
 }
 
@@ -48,6 +48,13 @@ static std::vector<EntrySpec> signaturesOf(ModuleOp module) {
     entries.push_back(std::move(entry));
   }
   return entries;
+}
+
+static KernelSpec kernelSpecOf(func::FuncOp kernel) {
+  KernelSpec spec{kernel.getName().str(), {}};
+  for (Type type : kernel.getArgumentTypes().drop_front(2))
+    spec.arguments.push_back(specOf(type, false));
+  return spec;
 }
 
 /// Adds what the pipeline decided: aliases and arena.
@@ -231,6 +238,9 @@ compile(ModuleOp module, const CPUOptions &options, llvm::StringRef settings) {
   if (auto error = complete(program.entries, *host))
     return error;
   auto kernels = splitKernels(*host);
+  for (auto &[name, kernel] : kernels)
+    program.kernels.push_back(
+        kernelSpecOf(*kernel->getOps<func::FuncOp>().begin()));
   auto objects = buildKernels(kernels, options, settings);
   if (!objects)
     return objects.takeError();

@@ -30,9 +30,12 @@ static json::Value toJSON(const EntrySpec &entry) {
 }
 
 std::string jpmhc::serializeProgram(const CPUProgram &program) {
-  json::Array entries, objects;
+  json::Array entries, kernels, objects;
   for (const EntrySpec &entry : program.entries)
     entries.push_back(toJSON(entry));
+  for (const KernelSpec &kernel : program.kernels)
+    kernels.push_back(json::Object{{"name", kernel.name},
+                                   {"arguments", toJSON(kernel.arguments)}});
   for (const CPUObject &object : program.objects)
     objects.push_back(json::Object{
         {"name", object.name},
@@ -40,6 +43,7 @@ std::string jpmhc::serializeProgram(const CPUProgram &program) {
   std::string text;
   llvm::raw_string_ostream stream(text);
   stream << json::Value(json::Object{{"entries", std::move(entries)},
+                                     {"kernels", std::move(kernels)},
                                      {"objects", std::move(objects)}})
          << '\n';
   for (const CPUObject &object : program.objects)
@@ -56,22 +60,33 @@ static bool fromJSON(const json::Value &value, BufferSpec &spec,
          map.map("tensor", spec.isTensor) && map.map("inplace", spec.inPlace);
 }
 
+/// The list of buffers under `key`.
+static bool fromJSON(const json::Value &value, llvm::StringRef key,
+                     std::vector<BufferSpec> &specs, json::Path path) {
+  const json::Array *array = value.getAsObject()->getArray(key);
+  if (!array)
+    return false;
+  for (const json::Value &item : *array)
+    if (!fromJSON(item, specs.emplace_back(), path.field(key)))
+      return false;
+  return true;
+}
+
 static bool fromJSON(const json::Value &value, EntrySpec &entry,
                      json::Path path) {
   json::ObjectMapper map(value, path);
-  auto specs = [&](llvm::StringRef key, std::vector<BufferSpec> &into) {
-    const json::Array *array = value.getAsObject()->getArray(key);
-    if (!array)
-      return false;
-    for (const json::Value &item : *array)
-      if (!fromJSON(item, into.emplace_back(), path.field(key)))
-        return false;
-    return true;
-  };
   return map && map.map("name", entry.name) &&
          map.map("aliases", entry.aliases) &&
          map.map("arena_bytes", entry.arenaBytes) &&
-         specs("arguments", entry.arguments) && specs("results", entry.results);
+         fromJSON(value, "arguments", entry.arguments, path) &&
+         fromJSON(value, "results", entry.results, path);
+}
+
+static bool fromJSON(const json::Value &value, KernelSpec &kernel,
+                     json::Path path) {
+  json::ObjectMapper map(value, path);
+  return map && map.map("name", kernel.name) &&
+         fromJSON(value, "arguments", kernel.arguments, path);
 }
 
 llvm::Expected<CPUProgram> jpmhc::parseProgram(llvm::StringRef contents) {
@@ -82,12 +97,17 @@ llvm::Expected<CPUProgram> jpmhc::parseProgram(llvm::StringRef contents) {
   json::Path::Root root;
   const json::Object *object = value->getAsObject();
   const json::Array *entries = object ? object->getArray("entries") : nullptr;
+  const json::Array *kernels = object ? object->getArray("kernels") : nullptr;
   const json::Array *objects = object ? object->getArray("objects") : nullptr;
-  if (!entries || !objects)
-    return llvm::createStringError("expected entries and objects in a program");
+  if (!entries || !kernels || !objects)
+    return llvm::createStringError(
+        "expected entries, kernels and objects in a program");
   CPUProgram program;
   for (const json::Value &entry : *entries)
     if (!fromJSON(entry, program.entries.emplace_back(), root))
+      return root.getError();
+  for (const json::Value &kernel : *kernels)
+    if (!fromJSON(kernel, program.kernels.emplace_back(), root))
       return root.getError();
   for (const json::Value &item : *objects) {
     const json::Object *fields = item.getAsObject();

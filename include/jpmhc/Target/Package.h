@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Ahead-of-time products: a shared library with a C header and a manifest.
+#ifndef JPMHC_TARGET_PACKAGE_H
+#define JPMHC_TARGET_PACKAGE_H
+
+#include "jpmhc/Target/CPU.h"
+#include "llvm/Support/JSON.h"
+
+namespace jpmhc {
+
+/// Version of the manifest's format, its member "format".
+inline constexpr int64_t kManifestVersion = 1;
+
+/// What every manifest says: format, name, target, entries and kernels with
+/// their arguments, shapes, element types and sizes in bytes.
+llvm::json::Object makeManifest(llvm::StringRef name, llvm::StringRef target,
+                                llvm::ArrayRef<EntrySpec> entries,
+                                llvm::ArrayRef<KernelSpec> kernels);
+
+/// A C header that declares every entry and says what its buffers are.
+std::string makeHeader(llvm::StringRef name, llvm::ArrayRef<EntrySpec> entries,
+                       llvm::ArrayRef<KernelSpec> kernels,
+                       llvm::StringRef notes);
+
+/// Writes a file beside and renames it.
+llvm::Error writeFile(llvm::StringRef path, llvm::StringRef contents);
+
+/// Writes `lib<name>.so`, `<name>.h` and `manifest.json` to `folder`. The
+/// library calls the launch ABI of libjpmhc_runtime.so, which its user links.
+llvm::Error writeCPUPackage(const CPUProgram &program, const CPUTarget &target,
+                            llvm::StringRef name, llvm::StringRef folder);
+
+} // namespace jpmhc
+
+#endif // JPMHC_TARGET_PACKAGE_H
