@@ -43,6 +43,11 @@ class Manifold:
         return np.asarray(_ask(_core.manifold_initial_bias, self, n), np.float64)
 
     @property
+    def starts_as_identity(self) -> bool:
+        """Whether equal streams stay as they are at the start."""
+        return _core.manifold_starts_as_identity(self.name)
+
+    @property
     def attribute(self) -> str:
         """The MLIR attribute."""
         if not self.parameters:
@@ -64,7 +69,17 @@ def parameters_of(name: str) -> dict[str, Any]:
     known = names()
     if name not in known:
         raise unknown_name("manifold", name, known, where=here())
-    return _core.manifold_parameters(name)
+    return {key: default for key, (default, _, _) in _core.manifold_parameters(name).items()}
+
+
+def describe(name: str) -> str:
+    """What the manifold is and what its parameters mean, as text."""
+    known = parameters_of(name)
+    lines = [_core.manifold_doc(name)]
+    for key, (default, expected, doc) in _core.manifold_parameters(name).items():
+        start = "" if known[key] is None else f" (default {default})"
+        lines.append(f"  {key}{start}: {expected}; {doc}")
+    return "\n".join(lines)
 
 
 def get(name: str, parameters: Mapping[str, Any] | None = None) -> Manifold:
