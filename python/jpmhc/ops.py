@@ -8,7 +8,7 @@ raised as a typed error at the user's line.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from jpmhc import _text, elementwise, manifolds
@@ -16,7 +16,7 @@ from jpmhc._location import here
 from jpmhc.dtypes import tensor_type
 from jpmhc.elementwise import linear, scalar, sigmoid, silu, softmax
 from jpmhc.errors import ConfigError, ShapeError, unknown_name
-from jpmhc.tracing import Tensor, as_tensor, emit, region, require_ids
+from jpmhc.tracing import Tensor, as_tensor, current_trace, emit, region, require_ids
 
 # ---- side path ----
 
@@ -289,7 +289,56 @@ def stablemax_cross_entropy(logits: Any, target: Any, *, ignore_index: int = -10
     return _cross_entropy("jpmhc.stablemax_cross_entropy", logits, target, ignore_index)
 
 
+# ---- random numbers ----
+
+
+def _random(name: str, shape: Sequence[int], dtype: str, seed: Any, step: Any, site: Any) -> Tensor:
+    if site is None:
+        site = current_trace().next_site()
+    operands = [scalar(value, "i64") for value in (seed, step, site)]
+    return emit(name, operands, {}, [tensor_type(tuple(shape), dtype)])[0]
+
+
+def random_bits(shape: Sequence[int], seed: Any, step: Any = 0, *, site: Any = None) -> Tensor:
+    """32 random bits an element (i32), by Philox 4×32-10.
+
+    Args:
+        seed, step: numbers or traced i64 scalars; equal ones give equal numbers.
+        site: tells the uses in a program apart; numbered in the order of tracing by default.
+    """
+    return _random("jpmhc.random_bits", shape, "i32", seed, step, site)
+
+
+def random_uniform(shape: Sequence[int], seed: Any, step: Any = 0, *, site: Any = None) -> Tensor:
+    """Random f32 numbers uniform in [0, 1); arguments as for `random_bits`."""
+    return _random("jpmhc.random_uniform", shape, "f32", seed, step, site)
+
+
+def random_normal(shape: Sequence[int], seed: Any, step: Any = 0, *, site: Any = None) -> Tensor:
+    """Random f32 numbers from the standard normal; arguments as for `random_bits`."""
+    return _random("jpmhc.random_normal", shape, "f32", seed, step, site)
+
+
+def dropout(x: Any, rate: float, seed: Any, step: Any = 0, *, site: Any = None) -> Tensor:
+    """x with elements zeroed at random, the rest divided by 1 - rate.
+
+    Args:
+        rate: probability in [0, 1) of a zero.
+        seed, step, site: as for `random_bits`.
+    """
+    x = as_tensor(x)
+    if site is None:
+        site = current_trace().next_site()
+    operands = [x, *(scalar(value, "i64") for value in (seed, step, site))]
+    return emit("jpmhc.dropout", operands, {"rate": _text.f32(rate)}, [x.type])[0]
+
+
 # ---- optimiser steps ----
+
+
+def global_norm(x: Any) -> Tensor:
+    """sqrt of the sum of squares, [], summed in an order that threads do not change."""
+    return emit("jpmhc.global_norm", [as_tensor(x)], {}, [tensor_type((), "f32")])[0]
 
 
 def adamw(
@@ -376,11 +425,16 @@ __all__ = [
     "attention",
     "coverage_gate",
     "dense_tribox",
+    "dropout",
     "embedding",
+    "global_norm",
     "hyper_connection",
     "layer_norm",
     "linear",
     "project",
+    "random_bits",
+    "random_normal",
+    "random_uniform",
     "rms_norm",
     "rope",
     "side_path",

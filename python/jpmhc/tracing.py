@@ -345,6 +345,7 @@ class Trace:
         self.frames: list[Frame] = []
         self.functions: dict[Any, Any] = {}
         self._names: dict[str, int] = {}
+        self._sites = 0
 
     @property
     def frame(self) -> Frame:
@@ -357,6 +358,11 @@ class Trace:
         count = self._names.get(stem, 0)
         self._names[stem] = count + 1
         return stem if count == 0 else f"{stem}_{count}"
+
+    def next_site(self) -> int:
+        """A number for the next use of random numbers, in the order of tracing."""
+        self._sites += 1
+        return self._sites - 1
 
     def call(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         """Calls into the graph; what it reports is raised as an error of jpmhc."""

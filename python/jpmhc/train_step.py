@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from jpmhc import _tree, checkpoint, elementwise
+from jpmhc import _tree, checkpoint, elementwise, ops
 from jpmhc._location import here
 from jpmhc.compiler import Program, addresses_of, run_addresses
 from jpmhc.derivatives import value_and_grad
@@ -401,7 +401,7 @@ def _check_state(before: Any, after: Any) -> None:
 
 def _clipped(gradients: list[Tensor], limit: float) -> tuple[list[Tensor], Tensor]:
     """Gradients scaled down to a global norm, and the norm they had."""
-    squares = [(g * g).sum() for g in gradients]
+    squares = [ops.global_norm(g) ** 2 for g in gradients]
     total = squares[0]
     for square in squares[1:]:
         total = total + square
