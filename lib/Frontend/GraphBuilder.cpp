@@ -154,6 +154,17 @@ Error GraphBuilder::checkVisible(ArrayRef<Value> values,
 // Text
 //===----------------------------------------------------------------------===//
 
+/// What a parser said, with the text it said it of: its positions are in that
+/// text, but what matters is the user's line.
+static Error inText(Error error, llvm::StringRef text,
+                    const SourceLocation &where) {
+  std::string message;
+  llvm::handleAllErrors(std::move(error), [&](const DiagnosticError &e) {
+    message = e.getMessage();
+  });
+  return makeError(message + " in '" + text + "'", where);
+}
+
 Expected<Type> GraphBuilder::parseTypeText(llvm::StringRef text,
                                            const SourceLocation &location) {
   auto it = typeCache.find(text);
@@ -162,8 +173,8 @@ Expected<Type> GraphBuilder::parseTypeText(llvm::StringRef text,
   DiagnosticCollector diagnostics(context.get());
   Type type = parseType(text, context.get());
   if (!type)
-    return diagnostics.takeError(("expected a type, got " + text).str(),
-                                 location);
+    return inText(diagnostics.takeError("expected a type", location), text,
+                  location);
   typeCache[text] = type;
   return type;
 }
@@ -186,16 +197,9 @@ GraphBuilder::parseAttributeText(llvm::StringRef text,
                                  const SourceLocation &location) {
   DiagnosticCollector diagnostics(context.get());
   Attribute attribute = parseAttribute(text, context.get());
-  // Manifold attributes and the like report at the position in the text: what
-  // matters is the user's line.
-  if (!attribute) {
-    Error error = diagnostics.takeError("expected an attribute", location);
-    std::string message;
-    llvm::handleAllErrors(std::move(error), [&](const DiagnosticError &e) {
-      message = e.getMessage();
-    });
-    return makeError(message + " in '" + text + "'", location);
-  }
+  if (!attribute)
+    return inText(diagnostics.takeError("expected an attribute", location),
+                  text, location);
   return attribute;
 }
 
