@@ -36,8 +36,6 @@ const mlir::DialectRegistry &getDialectRegistry();
 
 /// Adds the compiler to the module (Compiler.cpp).
 void bindCompiler(pybind11::module_ &m);
-/// Adds the registry of manifolds (Manifolds.cpp).
-void bindManifolds(pybind11::module_ &m);
 
 } // namespace jpmhc::python
 

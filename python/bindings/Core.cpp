@@ -269,5 +269,4 @@ PYBIND11_MODULE(_core, m) {
   Py_INCREF(diagnosticType);
   bindGraph(m);
   bindCompiler(m);
-  bindManifolds(m);
 }

@@ -69,17 +69,17 @@ def parameters_of(name: str) -> dict[str, Any]:
     known = names()
     if name not in known:
         raise unknown_name("manifold", name, known, where=here())
-    return {key: default for key, (default, _, _) in _core.manifold_parameters(name).items()}
+    return _core.manifold_parameters(name)
 
 
 def describe(name: str) -> str:
-    """What the manifold is and what its parameters mean, as text."""
-    known = parameters_of(name)
-    lines = [_core.manifold_doc(name)]
-    for key, (default, expected, doc) in _core.manifold_parameters(name).items():
-        start = "" if known[key] is None else f" (default {default})"
-        lines.append(f"  {key}{start}: {expected}; {doc}")
-    return "\n".join(lines)
+    """What the manifold is, in a sentence.
+
+    Raises:
+        ConfigError: as `parameters_of`.
+    """
+    parameters_of(name)
+    return _core.manifold_doc(name)
 
 
 def get(name: str, parameters: Mapping[str, Any] | None = None) -> Manifold:
