@@ -523,7 +523,7 @@ def require_ids(ids: Tensor, high: int, allowed: int | None = None) -> None:
     gives NaN.
     """
     frame = current_trace().frame
-    position = frame.position(ids.origin or ids)
+    position = frame.position(ids if ids.origin is None else ids.origin)
     if position is not None:
         frame.ranges.append(IdRange(position, high, allowed))
 

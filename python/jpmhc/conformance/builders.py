@@ -7,10 +7,12 @@ the output `out`. Attributes come from the case alone: no sizes or names are kno
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from jpmhc import elementwise, ops
+from jpmhc import elementwise, manifolds, ops
+from jpmhc.errors import ConfigError, UnsupportedError
 from jpmhc.tracing import Tensor
 
 Attributes = Mapping[str, Any]
@@ -66,25 +68,27 @@ def _side_path(attrs: Attributes) -> Function:
 
 def _projection(manifold: str) -> None:
     def build(attrs: Attributes) -> Function:
-        n = _streams(manifold, attrs)
+        # The raw numbers of a permutation do not show n, its basis does.
+        n = len(attrs["basis"][0]) if "basis" in attrs else None
 
         def run(raw: Tensor) -> Tensor:
             streams = n or raw.shape[1]
-            flat = elementwise.reshape(raw, (raw.shape[0], -1 if raw.size else 0))
-            return ops.project(flat, manifold, streams, **_parameters(attrs))
+            _require_served(manifold, streams, attrs)
+            width = math.prod(raw.shape[1:])
+            flat = elementwise.reshape(raw, (raw.shape[0], width))
+            return ops.project(flat, manifold, streams, **attrs)
 
         return run
 
     BUILDERS[manifold] = build
 
 
-def _streams(manifold: str, attrs: Attributes) -> int | None:
-    """n where the raw numbers do not show it (a permutation basis does)."""
-    return len(attrs["basis"][0]) if "basis" in attrs else None
-
-
-def _parameters(attrs: Attributes) -> dict[str, Any]:
-    return dict(attrs)
+def _require_served(manifold: str, n: int, attrs: Attributes) -> None:
+    """Has a case skipped whose option of a manifold the registry does not accept."""
+    try:
+        manifolds.get(manifold, attrs).raw_size(n)
+    except ConfigError as error:
+        raise UnsupportedError(f"option of {manifold}: {error.message}") from None
 
 
 for _manifold in ("birkhoff", "stiefel", "grassmann", "permutation", "free", "identity"):
