@@ -6,43 +6,9 @@
 //
 #include "RuntimeTest.h"
 
-#include <atomic>
-#include <cstdlib>
-
 #if !JPMHC_ASAN && !JPMHC_TSAN
 
-static std::atomic<int64_t> allocations{0};
-
-extern "C" {
-void *__libc_malloc(size_t);
-void *__libc_calloc(size_t, size_t);
-void *__libc_realloc(void *, size_t);
-void *__libc_memalign(size_t, size_t);
-
-JPMHC_EXPORT void *malloc(size_t bytes) {
-  ++allocations;
-  return __libc_malloc(bytes);
-}
-JPMHC_EXPORT void *calloc(size_t count, size_t bytes) {
-  ++allocations;
-  return __libc_calloc(count, bytes);
-}
-JPMHC_EXPORT void *realloc(void *memory, size_t bytes) {
-  ++allocations;
-  return __libc_realloc(memory, bytes);
-}
-JPMHC_EXPORT void *memalign(size_t alignment, size_t bytes) {
-  ++allocations;
-  return __libc_memalign(alignment, bytes);
-}
-JPMHC_EXPORT void *aligned_alloc(size_t alignment, size_t bytes) {
-  return memalign(alignment, bytes);
-}
-JPMHC_EXPORT int posix_memalign(void **memory, size_t alignment, size_t bytes) {
-  *memory = memalign(alignment, bytes);
-  return *memory ? 0 : 12; // ENOMEM
-}
-}
+#include "../CountAllocations.h"
 
 namespace {
 class AllocationTest : public RuntimeTest {};
