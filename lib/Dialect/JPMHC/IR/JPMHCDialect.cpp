@@ -42,6 +42,14 @@ LogicalResult ManifoldAttr::verify(function_ref<InFlightDiagnostic()> emitError,
   return ManifoldRegistry::verify(emitError, name, parameters);
 }
 
+const Manifold &ManifoldAttr::getManifold() const {
+  return *ManifoldRegistry::lookup(getName());
+}
+
+ManifoldParameters ManifoldAttr::getValues() const {
+  return ManifoldParameters(getManifold(), getContext(), getParameters());
+}
+
 TargetAttr jpmhc::getTarget(Operation *op) {
   for (Operation *parent = op; parent; parent = parent->getParentOp())
     if (auto target = parent->getAttrOfType<TargetAttr>(kTargetAttrName))

@@ -57,6 +57,12 @@ def JPMHC_ManifoldAttr : JPMHC_Attr<"Manifold", "manifold"> {
   let parameters = (ins StringRefParameter<"registered name">:$name, OptionalParameter<"::mlir::DictionaryAttr">:$parameters);
   let assemblyFormat = "`<` $name (`,` $parameters^)? `>`";
   let genVerifyDecl = 1;
+  let extraClassDeclaration = [{
+    /// The registered manifold.
+    const Manifold &getManifold() const;
+    /// The parameters, defaults filled in.
+    ManifoldParameters getValues() const;
+  }];
 }
 
 #endif // JPMHC_ATTRIBUTES_TD

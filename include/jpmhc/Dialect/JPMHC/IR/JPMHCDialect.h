@@ -11,6 +11,11 @@
 #include "jpmhc/Dialect/JPMHC/IR/JPMHCDialect.h.inc"
 #include "jpmhc/Dialect/JPMHC/IR/JPMHCEnums.h.inc"
 
+namespace jpmhc {
+class Manifold;
+class ManifoldParameters;
+} // namespace jpmhc
+
 #define GET_ATTRDEF_CLASSES
 #include "jpmhc/Dialect/JPMHC/IR/JPMHCAttributes.h.inc"
 
