@@ -630,6 +630,21 @@ void KernelBuilder::storeTransposed(Tokens tokens, Value columns, Val factor,
   });
 }
 
+Val KernelBuilder::loadLanes(Value memref, ArrayRef<Val> indices) {
+  if (lanes() == 1)
+    return load(memref, indices);
+  return wrap(vector::LoadOp::create(builder, loc, cast<VectorType>(laneType()),
+                                     memref, values(indices)));
+}
+
+void KernelBuilder::storeLanes(Val value, Value memref, ArrayRef<Val> indices) {
+  if (lanes() == 1)
+    return store(value, memref, indices);
+  if (!isa<VectorType>(value.type()))
+    value = wrap(vector::BroadcastOp::create(builder, loc, laneType(), value));
+  vector::StoreOp::create(builder, loc, value, memref, values(indices));
+}
+
 // ---- channels
 // -----------------------------------------------------------------------------------------------------------
 

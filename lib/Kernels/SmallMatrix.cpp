@@ -6,8 +6,7 @@ using namespace jpmhc;
 
 // ---- positions
 
-template <typename Operator>
-static Pos combine(Pos a, Pos b, Operator apply) {
+template <typename Operator> static Pos combine(Pos a, Pos b, Operator apply) {
   if (a.isStatic() && b.isStatic())
     return Pos(apply(a.getNumber(), b.getNumber()));
   KernelBuilder &k = (a.isStatic() ? b : a).builder();
@@ -32,12 +31,13 @@ SmallMatrix::SmallMatrix(KernelBuilder &k, int64_t rows, int64_t cols,
   if (inRegisters)
     entries.resize(rows * cols);
   else
-    memory = k.scratch({std::max<int64_t>(rows * cols, 1)}, k.laneType());
+    memory = k.scratch({std::max<int64_t>(rows * cols, 1), k.lanes()});
 }
 
 Val SmallMatrix::operator()(Pos i) const {
-  return memory ? kernel->load(memory, {i.getIndex(*kernel)})
-                : entries[i.getNumber()];
+  if (!memory)
+    return entries[i.getNumber()];
+  return kernel->loadLanes(memory, {i.getIndex(*kernel), kernel->index(0)});
 }
 
 Val SmallMatrix::operator()(Pos i, Pos j) const {
@@ -45,10 +45,8 @@ Val SmallMatrix::operator()(Pos i, Pos j) const {
 }
 
 void SmallMatrix::set(Pos i, Val value) {
-  if (value.type() != kernel->laneType())
-    value = value + kernel->splat(0.0); // a number that all tokens share
   if (memory)
-    kernel->store(value, memory, {i.getIndex(*kernel)});
+    kernel->storeLanes(value, memory, {i.getIndex(*kernel), kernel->index(0)});
   else
     entries[i.getNumber()] = value;
 }
@@ -76,7 +74,8 @@ SmallMatrix SmallMath::matrix(int64_t rows, int64_t cols,
   return result;
 }
 
-SmallMatrix SmallMath::vector(int64_t size, function_ref<Val(Pos)> entry) const {
+SmallMatrix SmallMath::vector(int64_t size,
+                              function_ref<Val(Pos)> entry) const {
   SmallMatrix result = vector(size);
   forEach(size, [&](Pos i) { result.set(i, entry(i)); });
   return result;
@@ -163,8 +162,7 @@ void SmallMath::solve(SmallMatrix &left, SmallMatrix &right) const {
     Val inverse = 1.0 / left(k, k);
     forEach(k + 1, n, [&](Pos i) {
       Val factor = -(left(i, k) * inverse);
-      forEach(k + 1, n,
-              [&](Pos j) { left.add(i, j, factor * left(k, j)); });
+      forEach(k + 1, n, [&](Pos j) { left.add(i, j, factor * left(k, j)); });
       forEach(columns, [&](Pos j) { right.add(i, j, factor * right(k, j)); });
     });
   });
@@ -172,7 +170,8 @@ void SmallMath::solve(SmallMatrix &left, SmallMatrix &right) const {
     Pos k = Pos(n - 1) - done;
     Val inverse = 1.0 / left(k, k);
     forEach(columns, [&](Pos j) {
-      Val later = sum(k + 1, n, [&](Pos i) { return left(k, i) * right(i, j); });
+      Val later =
+          sum(k + 1, n, [&](Pos i) { return left(k, i) * right(i, j); });
       right.set(k, j, (right(k, j) - later) * inverse);
     });
   });
@@ -190,18 +189,33 @@ Val SmallMath::delta(Pos i, Pos j) const {
   return selectEqual(i, j, number(1.0), number(0.0));
 }
 
+// Rows of tokens are transposed through scratch, one number at a time.
+
 SmallMatrix SmallMath::load(Tokens tokens, Value memref, int64_t rows,
                             int64_t cols, int64_t offset) const {
-  SmallMatrix result = matrix(rows, cols);
-  forEach(rows * cols, [&](Pos e) {
-    result.set(e, k.loadTokens(tokens, memref, {(e + offset).getIndex(k)}));
+  int64_t size = rows * cols;
+  SmallMatrix tile = history(rows, cols);
+  Val last = tokens.count - 1.0;
+  k.loop(k.index(0), k.index(k.lanes()), [&](Val lane) {
+    Val row = tokens.first + min(lane, last);
+    k.loop(k.index(0), k.index(size), [&](Val e) {
+      k.store(k.load(memref, {row, e + double(offset)}), tile.memory,
+              {e, lane});
+    });
   });
-  return result;
+  return unrolled ? matrix(rows, cols, [&](Pos i, Pos j) { return tile(i, j); })
+                  : std::move(tile);
 }
 
 void SmallMath::store(Tokens tokens, const SmallMatrix &matrix, Value memref,
                       int64_t offset) const {
-  forEach(matrix.rows() * matrix.cols(), [&](Pos e) {
-    k.storeTokens(tokens, matrix(e), memref, {(e + offset).getIndex(k)});
+  int64_t size = matrix.rows() * matrix.cols();
+  SmallMatrix tile = history(matrix.rows(), matrix.cols());
+  forEach(size, [&](Pos e) { tile.set(e, matrix(e)); });
+  k.loop(k.index(0), tokens.count, [&](Val lane) {
+    k.loop(k.index(0), k.index(size), [&](Val e) {
+      k.store(k.load(tile.memory, {e, lane}), memref,
+              {tokens.first + lane, e + double(offset)});
+    });
   });
 }

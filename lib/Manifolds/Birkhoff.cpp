@@ -36,8 +36,7 @@ public:
     SmallMatrix r = ones(m, n), c = ones(m, n);
     m.repeat(p.integer("rounds"), {&r, &c},
              [&](Pos) { normalise(m, n, e, r, c); });
-    return m.matrix(n, n,
-                    [&](Pos i, Pos j) { return r(i) * e(i, j) * c(j); });
+    return m.matrix(n, n, [&](Pos i, Pos j) { return r(i) * e(i, j) * c(j); });
   }
 
   // Reverse through the rounds, from stored potentials. With ρ = log r,
@@ -75,8 +74,7 @@ public:
       });
       SmallMatrix before = m.vector(n, [&](Pos j) { return allC(round, j); });
       m.forEach(n, n, [&](Pos i, Pos j) {
-        scaled.set(i, j,
-                   scaled(i, j) - (rr(i) * wC(j) + wR(i) * before(j)));
+        scaled.set(i, j, scaled(i, j) - (rr(i) * wC(j) + wR(i) * before(j)));
       });
       m.forEach(n, [&](Pos j) {
         Val pulled = m.sum(n, [&](Pos i) { return e(i, j) * wR(i); });

@@ -21,7 +21,8 @@ public:
     return m.matrix(n, n, [&](Pos i, Pos j) { return raw(i * n + j); });
   }
   SmallMatrix emitVjp(SmallMath &m, int64_t n, const ManifoldParameters &,
-                      const SmallMatrix &, const SmallMatrix &dH) const override {
+                      const SmallMatrix &,
+                      const SmallMatrix &dH) const override {
     return m.vector(n * n, [&](Pos e) { return dH(e); });
   }
   ManifoldCost cost(int64_t, const ManifoldParameters &) const override {

@@ -48,9 +48,7 @@ public:
     int64_t r = rank(n, p);
     Factors f = factor(m, n, r, raw);
     SmallMatrix pulled = m.matrix(n, r, [&](Pos i, Pos j) {
-      return m.sum(n, [&](Pos k) {
-        return (dH(i, k) + dH(k, i)) * f.q(k, j);
-      });
+      return m.sum(n, [&](Pos k) { return (dH(i, k) + dH(k, i)) * f.q(k, j); });
     });
     SmallMatrix within = m.matrix(r, r, [&](Pos i, Pos j) {
       return m.sum(n, [&](Pos k) { return f.q(k, i) * pulled(k, j); });
@@ -63,7 +61,8 @@ public:
       Pos j = Pos(r - 1) - done;
       Val inverse = 1.0 / f.r(j, j);
       m.forEach(n, [&](Pos i) {
-        Val later = m.sum(j + 1, r, [&](Pos k) { return dV(i, k) * f.r(j, k); });
+        Val later =
+            m.sum(j + 1, r, [&](Pos k) { return dV(i, k) * f.r(j, k); });
         dV.set(i, j, (dV(i, j) - later) * inverse);
       });
     });
@@ -82,7 +81,6 @@ public:
       bias[i * r + i] = 1;
     return bias;
   }
-  double initialNoise() const override { return 0.02; }
   bool startsAsIdentity() const override { return false; }
 
 private:
@@ -98,8 +96,7 @@ private:
                         const SmallMatrix &raw) {
     SmallMatrix q =
         m.matrix(n, rank, [&](Pos i, Pos j) { return raw(i * rank + j); });
-    SmallMatrix r =
-        m.matrix(rank, rank, [&](Pos, Pos) { return m.number(0); });
+    SmallMatrix r = m.matrix(rank, rank, [&](Pos, Pos) { return m.number(0); });
     m.forEach(rank, [&](Pos j) {
       for (int pass = 0; pass < 2; ++pass)
         m.forEach(0, j, [&](Pos k) {

@@ -34,5 +34,7 @@ public:
 } // namespace
 
 namespace jpmhc {
-std::unique_ptr<Manifold> createIdentity() { return std::make_unique<Identity>(); }
+std::unique_ptr<Manifold> createIdentity() {
+  return std::make_unique<Identity>();
+}
 } // namespace jpmhc

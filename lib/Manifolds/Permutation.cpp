@@ -100,15 +100,15 @@ public:
     basis.accepts = isBasis;
     return {std::move(basis),
             ManifoldParameter::integer(
-                "count", "size of the default basis; 6 (at most n!) when left "
-                         "out",
+                "count",
+                "size of the default basis; 6 (at most n!) when left "
+                "out",
                 1, 720, std::nullopt)};
   }
   LogicalResult verify(EmitError emitError,
                        const ManifoldParameters &p) const override {
     if (p.has("basis") && p.has("count"))
-      return emitError()
-             << "expected basis or count of permutation, got both";
+      return emitError() << "expected basis or count of permutation, got both";
     return success();
   }
   LogicalResult verifyStreams(EmitError emitError, int64_t n,
@@ -120,8 +120,7 @@ public:
     auto list = dyn_cast_or_null<ArrayAttr>(p.get("basis"));
     if (list && static_cast<int64_t>(cast<ArrayAttr>(list[0]).size()) != n)
       return emitError() << "expected basis of permutation to permute " << n
-                         << " streams, got "
-                         << cast<ArrayAttr>(list[0]).size();
+                         << " streams, got " << cast<ArrayAttr>(list[0]).size();
     if (p.has("basis") && !list && n > kMaxStreamsOfAll)
       return emitError() << "expected at most " << kMaxStreamsOfAll
                          << " streams with all permutations, got " << n;
@@ -156,8 +155,7 @@ public:
       d.set(k, total);
     }
     Val mean = m.sum(count, [&](Pos k) { return weights(k) * d(k); });
-    return m.vector(count,
-                    [&](Pos k) { return weights(k) * (d(k) - mean); });
+    return m.vector(count, [&](Pos k) { return weights(k) * (d(k) - mean); });
   }
 
   ManifoldCost cost(int64_t n, const ManifoldParameters &p) const override {

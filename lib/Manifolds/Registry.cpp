@@ -48,8 +48,8 @@ ManifoldParameter::integer(std::string name, std::string doc, int64_t low,
   ManifoldParameter parameter;
   parameter.name = std::move(name);
   parameter.doc = std::move(doc);
-  parameter.expected = "an integer from " + std::to_string(low) + " to " +
-                       std::to_string(high);
+  parameter.expected =
+      "an integer from " + std::to_string(low) + " to " + std::to_string(high);
   parameter.accepts = [low, high](Attribute attribute) {
     std::optional<int64_t> value = integerOf(attribute);
     return value && low <= *value && *value <= high;

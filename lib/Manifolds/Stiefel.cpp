@@ -19,8 +19,8 @@ public:
   std::vector<ManifoldParameter> parameters() const override {
     return {ManifoldParameter::positive("cayley_alpha", "step of the transform",
                                         0.1),
-            ManifoldParameter::integer("steps", "iterations unless exact", 0, 64,
-                                       2),
+            ManifoldParameter::integer("steps", "iterations unless exact", 0,
+                                       64, 2),
             ManifoldParameter::flag(
                 "exact", "closed form (n ≤ 4) or a solve instead of iterations",
                 false)};
@@ -44,9 +44,9 @@ public:
                                      : iterationVjp(m, n, skew(m, n, p, raw),
                                                     p.integer("steps"), dH);
     double half = p.number("cayley_alpha") / 2;
-    return m.matrix(n, n, [&](Pos i, Pos j) {
-              return (dB(i, j) - dB(j, i)) * half;
-            })
+    return m
+        .matrix(n, n,
+                [&](Pos i, Pos j) { return (dB(i, j) - dB(j, i)) * half; })
         .shaped(n * n, 1);
   }
 
@@ -73,9 +73,8 @@ private:
   /// `history`, if given, gets the iterate before each step.
   static SmallMatrix iterate(SmallMath &m, int64_t n, const SmallMatrix &b,
                              int64_t steps, SmallMatrix *history) {
-    SmallMatrix y = m.matrix(n, n, [&](Pos i, Pos j) {
-      return m.delta(i, j) + b(i, j) * 2.0;
-    });
+    SmallMatrix y = m.matrix(
+        n, n, [&](Pos i, Pos j) { return m.delta(i, j) + b(i, j) * 2.0; });
     m.repeat(steps, {&y}, [&](Pos step) {
       if (history)
         m.forEach(n * n, [&](Pos e) { history->set(step, e, y(e)); });
@@ -99,8 +98,8 @@ private:
       Pos step = Pos(steps - 1) - done;
       m.forEach(n, n, [&](Pos i, Pos j) {
         dB.add(i, j, dY(i, j) + m.sum(n, [&](Pos k) {
-                 return dY(i, k) * history(step, j * n + k);
-               }));
+          return dY(i, k) * history(step, j * n + k);
+        }));
       });
       SmallMatrix next = m.matrix(n, n, [&](Pos i, Pos j) {
         return m.sum(n, [&](Pos k) { return b(k, i) * dY(k, j); });
@@ -161,10 +160,10 @@ private:
   }
 
   static SmallMatrix solved(SmallMath &m, int64_t n, const SmallMatrix &b) {
-    SmallMatrix left = m.matrix(
-        n, n, [&](Pos i, Pos j) { return m.delta(i, j) - b(i, j); });
-    SmallMatrix right = m.matrix(
-        n, n, [&](Pos i, Pos j) { return m.delta(i, j) + b(i, j); });
+    SmallMatrix left =
+        m.matrix(n, n, [&](Pos i, Pos j) { return m.delta(i, j) - b(i, j); });
+    SmallMatrix right =
+        m.matrix(n, n, [&](Pos i, Pos j) { return m.delta(i, j) + b(i, j); });
     m.solve(left, right);
     return right;
   }

@@ -37,6 +37,9 @@ const mlir::DialectRegistry &getDialectRegistry();
 /// Adds the compiler to the module (Compiler.cpp).
 void bindCompiler(pybind11::module_ &m);
 
+/// Adds questions about the registered manifolds (Manifolds.cpp).
+void bindManifolds(pybind11::module_ &m);
+
 } // namespace jpmhc::python
 
 #endif // JPMHC_PYTHON_BINDINGS_H

@@ -269,4 +269,5 @@ PYBIND11_MODULE(_core, m) {
   Py_INCREF(diagnosticType);
   bindGraph(m);
   bindCompiler(m);
+  bindManifolds(m);
 }

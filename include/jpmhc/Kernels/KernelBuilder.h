@@ -199,6 +199,9 @@ public:
   /// memref[first + lane, indices..., c] = columns[c] · factor.
   void storeTransposed(Tokens tokens, mlir::Value columns, Val factor,
                        mlir::Value memref, llvm::ArrayRef<Val> indices);
+  /// `lanes` consecutive numbers of an f32 buffer, the first at `indices`.
+  Val loadLanes(mlir::Value memref, llvm::ArrayRef<Val> indices);
+  void storeLanes(Val value, mlir::Value memref, llvm::ArrayRef<Val> indices);
 
   // ---- channels: work along tokens, each channel alone
   // -------------------------------------------------------------------------

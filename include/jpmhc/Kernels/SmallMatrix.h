@@ -65,7 +65,7 @@ private:
   KernelBuilder *kernel;
   int64_t numRows, numCols;
   llvm::SmallVector<Val> entries; // register form
-  mlir::Value memory;             // scratch form: memref<rows·cols x entry>
+  mlir::Value memory; // scratch form: memref<rows·cols x lanes x f32>
 };
 
 /// Makes small matrices and loops over them, all in one form.
@@ -117,7 +117,7 @@ public:
   Val number(double value) const { return k.splat(value); }
 
   /// Entries [offset, offset + rows·cols) of each token's row of a buffer
-  /// [N, K].
+  /// [N, K]. Tokens past the last repeat it.
   SmallMatrix load(Tokens tokens, mlir::Value memref, int64_t rows,
                    int64_t cols, int64_t offset = 0) const;
   void store(Tokens tokens, const SmallMatrix &matrix, mlir::Value memref,

@@ -100,8 +100,6 @@ public:
   /// (or maps equal streams to themselves) where the manifold can.
   virtual std::vector<double> initialBias(int64_t n,
                                           const ManifoldParameters &) const = 0;
-  /// Standard deviation of noise to add to it.
-  virtual double initialNoise() const { return 0; }
   /// Whether equal streams stay as they are at the start.
   virtual bool startsAsIdentity() const { return true; }
 };
