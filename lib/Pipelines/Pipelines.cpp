@@ -63,6 +63,7 @@ void jpmhc::registerAllDialects(DialectRegistry &registry) {
 }
 
 void jpmhc::buildToKernelsPipeline(OpPassManager &pm) {
+  pm.addPass(createExpandBlocks());
   pm.addPass(createDifferentiate());
   pm.addPass(createCanonicalizerPass());
   pm.addPass(createCSEPass());

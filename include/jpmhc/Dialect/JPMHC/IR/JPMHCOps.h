@@ -12,4 +12,12 @@
 #define GET_OP_CLASSES
 #include "jpmhc/Dialect/JPMHC/IR/JPMHCOps.h.inc"
 
+namespace jpmhc {
+
+/// How many logits a token of a hyper-connection has: those of the read map, the
+/// write map and the manifold.
+int64_t streamLogitsSize(ManifoldAttr manifold, ReadWriteKind kind, int64_t n);
+
+} // namespace jpmhc
+
 #endif // JPMHC_DIALECT_JPMHC_IR_JPMHCOPS_H

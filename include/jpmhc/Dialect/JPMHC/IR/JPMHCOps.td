@@ -5,6 +5,7 @@
 
 include "jpmhc/Dialect/JPMHC/IR/AttentionOps.td"
 include "jpmhc/Dialect/JPMHC/IR/CoreOps.td"
+include "jpmhc/Dialect/JPMHC/IR/HyperConnectionOps.td"
 include "jpmhc/Dialect/JPMHC/IR/KernelLevelOps.td"
 include "jpmhc/Dialect/JPMHC/IR/LossOps.td"
 include "jpmhc/Dialect/JPMHC/IR/ManifoldOps.td"

@@ -26,6 +26,15 @@ def Differentiate : Pass<"jpmhc-differentiate", "::mlir::ModuleOp"> {
                     Statistic<"residualBytes", "residual-bytes", "bytes that forward functions return for gradients">];
 }
 
+def ExpandBlocks : Pass<"jpmhc-expand-blocks"> {
+  let summary = "replace hyper-connection blocks by what they consist of";
+  let description = [{
+    `jpmhc.hyper_connection` becomes `jpmhc.stream_logits`, `jpmhc.stream_maps`, `jpmhc.stream_read`, the ops of its
+    region and `jpmhc.stream_write`. After that nothing needs to differentiate or fuse regions.
+  }];
+  let dependentDialects = ["::jpmhc::JPMHCDialect"];
+}
+
 def FuseElementwise : Pass<"jpmhc-fuse-elementwise", "::mlir::func::FuncOp"> {
   let summary = "fuse element-wise arithmetic on tensors into single passes over memory";
   let description = [{
