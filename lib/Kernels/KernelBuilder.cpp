@@ -426,6 +426,11 @@ Value KernelBuilder::asRows(Value memref, unsigned trailing) {
       llvm::to_vector<2>(llvm::seq<int64_t>(0, leading))};
   for (unsigned i = 0; i < trailing; ++i)
     groups.push_back({leading + i});
+  if (!memref::CollapseShapeOp::isGuaranteedCollapsible(type, groups)) {
+    Value copy = temporary(type.getShape(), type.getElementType());
+    memref::CopyOp::create(builder, loc, memref, copy);
+    memref = copy;
+  }
   return memref::CollapseShapeOp::create(builder, loc, memref, groups);
 }
 

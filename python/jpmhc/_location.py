@@ -35,17 +35,19 @@ def here() -> str | None:
     return describe(user_location())
 
 
+# Folders of this package that use it as a user does.
+_USERS = tuple(_PACKAGE + folder + os.sep for folder in ("conformance", "experiments"))
 # Frames of the standard library that lie between the user and this package.
 _internal: dict[str, bool] = {contextlib.__file__: True}
 
 
 def _is_internal(code: CodeType) -> bool:
-    """The package itself; its command-line programs and conformance builders count as users."""
+    """The package itself; its experiments and conformance builders count as users."""
     name = code.co_filename
     known = _internal.get(name)
     if known is None:
         path = os.path.abspath(name)
-        known = path.startswith(_PACKAGE) and not path.startswith(_PACKAGE + "conformance" + os.sep)
+        known = path.startswith(_PACKAGE) and not path.startswith(_USERS)
         _internal[name] = known
     return known
 

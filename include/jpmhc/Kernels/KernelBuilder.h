@@ -170,7 +170,9 @@ public:
   /// A buffer of the step that lives across kernels (partial sums).
   mlir::Value temporary(llvm::ArrayRef<int64_t> shape, mlir::Type element = {});
   /// The buffer seen with its leading dimensions collapsed into one: [..., D]
-  /// -> [N, D]. `trailing` dimensions stay; 0 gives all elements in one.
+  /// -> [N, D]. `trailing` dimensions stay; 0 gives all elements in one. An
+  /// input whose rows are not evenly spaced, such as a slice of the middle
+  /// dimension, is copied first.
   mlir::Value asRows(mlir::Value memref, unsigned trailing = 1);
 
   // ---- tokens: the n×n mathematics
