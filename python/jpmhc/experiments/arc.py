@@ -11,13 +11,11 @@ is judged on their test pairs. In the output folder: `metrics.jsonl`, `checkpoin
 from __future__ import annotations
 
 import argparse
-import contextlib
 import dataclasses
 import math
-import os
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -27,9 +25,15 @@ import jpmhc
 from jpmhc import checkpoint, manifolds, plotting
 from jpmhc.averaging import MovingAverage
 from jpmhc.data.arc import ArcDataset, Examples, decode_grid, load_tasks
-from jpmhc.errors import CheckpointError, ConfigError, JpmhcError, OutputError, UnsupportedError
+from jpmhc.errors import (
+    CheckpointError,
+    ConfigError,
+    JpmhcError,
+    MissingDependencyError,
+    OutputError,
+)
 from jpmhc.eval.arc import Scores, commonest_colour, copy_input, score, vote
-from jpmhc.experiments.arc_model import ArcModel, ModelConfig
+from jpmhc.experiments.arc_model import PLAIN, ArcModel, ModelConfig
 from jpmhc.optim import AdamAtan2, SignSGD
 from jpmhc.training import (
     GracefulInterrupt,
@@ -41,6 +45,8 @@ from jpmhc.training import (
 )
 
 CHIP = "sm_100a"
+STEPS, EVALUATE_EVERY = 2000, 100
+QUICK_STEPS, QUICK_EVALUATE_EVERY = 120, 40
 
 
 @dataclass(frozen=True)
@@ -87,6 +93,11 @@ class Options:
     seconds: float
     evaluate_every: int
     resume: bool = False
+
+    @property
+    def checkpoint(self) -> Path:
+        """Where the checkpoint is."""
+        return self.out / "checkpoint.safetensors"
 
 
 # ---- batches ----
@@ -180,9 +191,7 @@ def samples(
         task, pair, _ = examples.origins[row]
         truth = dataset.tasks[task].tests[pair]
         prediction = decode_grid(predictions[row], dataset.canvas)
-        found.append(
-            plotting.Sample(dataset.tasks[task].id, truth.input, truth.output, prediction)
-        )
+        found.append(plotting.Sample(dataset.tasks[task].id, truth.input, truth.output, prediction))
     return found
 
 
@@ -196,6 +205,9 @@ class Run:
         tasks: such as `jpmhc.data.arc.load_tasks` gives.
         run: how to train.
         sizes: fields of `ModelConfig` to change.
+
+    Attributes:
+        started_at: steps that a checkpoint had done before.
     """
 
     def __init__(self, tasks: Sequence, run: RunConfig, **sizes: object) -> None:
@@ -212,6 +224,7 @@ class Run:
         self.average = MovingAverage(self.model, run.average)
         self.schedule = Schedule(run.lr, warmup=run.warmup)
         self.puzzle_schedule = Schedule(run.puzzle_lr, warmup=run.warmup)
+        self.started_at = 0
 
     def _compiled_step(self) -> jpmhc.TrainStep:
         run = self.config
@@ -249,9 +262,7 @@ class Run:
 
     def evaluate(self) -> Scores:
         """Scores of the averaged model on the test pairs."""
-        return score(
-            self.predictions(self.held_out), self.held_out.labels, self.dataset.canvas
-        )
+        return score(self.predictions(self.held_out), self.held_out.labels, self.dataset.canvas)
 
     # ---- checkpoints ----
 
@@ -277,6 +288,7 @@ class Run:
         """
         _check_same(self.description(), checkpoint.read_metadata(path).config, path)
         self.step.step = checkpoint.load(path, self._sections()).step
+        self.started_at = self.step.step
 
 
 def _check_same(own: Mapping, stored: Mapping, path: Path) -> None:
@@ -295,9 +307,6 @@ def train(run: Run, options: Options) -> float:
     Returns:
         seconds that training took, evaluations included.
     """
-    saved = options.out / "checkpoint.safetensors"
-    if options.resume:
-        run.load(saved)
     start = run.step.step
     began = time.monotonic()
     with (
@@ -320,5 +329,161 @@ def train(run: Run, options: Options) -> float:
                 scores = run.evaluate()
                 metrics.write(done, **scores.as_dict(), seconds=elapsed)
                 progress.update(done, cells=scores.cell_accuracy)
-                run.save(saved)
+                run.save(options.checkpoint)
     return time.monotonic() - began
+
+
+# ---- what is left in the output folder ----
+
+
+def write_ptx(step: jpmhc.TrainStep, folder: Path) -> dict[str, object]:
+    """Writes the step's kernels as PTX; returns what the summary says of it."""
+    if not hasattr(step, "write_ptx"):
+        return {"written": False, "reason": "this build writes no PTX"}
+    return {"written": True, "chip": CHIP, **step.write_ptx(folder, CHIP)}
+
+
+def finish(run: Run, options: Options, seconds: float) -> dict[str, object]:
+    """Judges the trained model and writes report and summary; returns the summary."""
+    records = read_metrics(options.out / "metrics.jsonl")
+    losses = [record["loss"] for record in records if "loss" in record]
+    examples = run.dataset.held_out(run.config.augmentations)
+    predictions = run.predictions(examples)
+    plain = examples.origins[:, 2] == 0
+    scores = score(predictions[plain], run.held_out.labels, run.dataset.canvas)
+    others = baselines(run.dataset, run.held_out)
+    speed = run.tokens_per_step * (run.step.step - run.started_at) / max(seconds, 1e-9)
+    summary = {
+        **run.description(),
+        "parameters": run.model.num_parameters,
+        "tasks": len(run.dataset.tasks),
+        "steps": run.step.step,
+        "train_seconds": round(seconds, 2),
+        "tokens_per_second": round(speed),
+        "compile_seconds": round(run.compile_seconds, 2),
+        "planned_peak_bytes": run.step.planned_peak_bytes,
+        "threads": jpmhc.get_num_threads(),
+        "first_loss": losses[0] if losses else None,
+        "last_loss": float(np.mean(losses[-20:])) if losses else None,
+        "test": scores.as_dict(),
+        "voted_exact_grids": voted_exact(run.dataset, examples, predictions),
+        "baselines": {name: value.as_dict() for name, value in others.items()},
+        "ptx": write_ptx(run.step, options.out / "ptx"),
+    }
+    write_summary(options.out / "summary.json", **summary)
+    draw(run, options.out / "report.png", records, others, predictions[plain])
+    return summary
+
+
+def draw(
+    run: Run,
+    path: Path,
+    records: Sequence[Mapping],
+    others: Mapping[str, Scores],
+    predictions: np.ndarray,
+) -> None:
+    """Draws the report, if matplotlib is installed."""
+    manifold, steps = run.model.config.manifold, run.step.step
+    residual = "plain residuals" if manifold == PLAIN else f"{manifold} hyper-connections"
+    try:
+        plotting.report(
+            path,
+            records,
+            baselines={name: value.cell_accuracy for name, value in others.items()},
+            samples=samples(run.dataset, run.held_out, predictions),
+            title=f"ARC-AGI-1, grids up to 6×6: {residual}, {steps} steps",
+        )
+    except MissingDependencyError as error:
+        print(f"no report.png: {error}", file=sys.stderr)
+
+
+def describe(summary: Mapping) -> str:
+    """The result in a few lines."""
+    rows = [("model", summary["test"]), *summary["baselines"].items()]
+    lines = ["", f"{'':18}cells   colours  exact grids"]
+    for name, scores in rows:
+        lines.append(
+            f"{name:18}{scores['cell_accuracy']:.3f}   {scores['colour_accuracy']:.3f}    "
+            f"{scores['exact_grids']} of {scores['grids']}"
+        )
+    lines.append(f"by a vote of the augmentations {summary['voted_exact_grids']} exact grids")
+    lines.append(
+        f"loss {summary['first_loss']:.3f} → {summary['last_loss']:.3f} in {summary['steps']} "
+        f"steps, {summary['train_seconds']:.0f} s, {summary['tokens_per_second']} tokens/s"
+    )
+    return "\n".join(lines)
+
+
+# ---- command line ----
+
+
+def parser() -> argparse.ArgumentParser:
+    """The command line."""
+    result = argparse.ArgumentParser(
+        prog="python -m jpmhc.experiments.arc", description=__doc__.splitlines()[0]
+    )
+    add = result.add_argument
+    add("--out", type=Path, default=Path("out/demo"), help="output folder (%(default)s)")
+    add("--quick", action="store_true", help="a short run of at most a minute")
+    add("--manifold", default="stiefel", help="identity for plain residuals (%(default)s)")
+    add("--steps", type=int, help="end after this many steps in all")
+    add("--minutes", type=float, help="or after this time (5, with --quick 1)")
+    add("--seed", type=int, default=0, help="of parameters, augmentation and order (%(default)s)")
+    add("--resume", action="store_true", help="go on with the checkpoint in the output folder")
+    return result
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs the demo; the exit code is 1 after an error, which is said in one line."""
+    given = parser().parse_args(arguments)
+    try:
+        demo(given)
+    except JpmhcError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+def demo(given: argparse.Namespace) -> dict[str, object]:
+    """The demo with parsed arguments; returns the summary."""
+    options = _options(given)
+    if given.manifold != PLAIN:
+        manifolds.get(given.manifold)  # raises for an unknown one, before the long way there
+    _make_folder(options.out)
+    tasks = load_tasks()
+    print(f"{len(tasks)} tasks; compiling the training step ...", file=sys.stderr)
+    run = Run(tasks, RunConfig(seed=given.seed), manifold=given.manifold)
+    if options.resume:
+        run.load(options.checkpoint)
+    print(
+        f"compiled in {run.compile_seconds:.1f} s: {run.model.num_parameters} parameters, "
+        f"{run.step.planned_peak_bytes / 2**20:.0f} MiB of temporaries",
+        file=sys.stderr,
+    )
+    summary = finish(run, options, train(run, options))
+    print(describe(summary))
+    return summary
+
+
+def _options(given: argparse.Namespace) -> Options:
+    steps, minutes = (QUICK_STEPS, 1.0) if given.quick else (STEPS, 5.0)
+    steps = steps if given.steps is None else given.steps
+    minutes = minutes if given.minutes is None else given.minutes
+    if steps < 1:
+        raise ConfigError("--steps", expected="at least 1", given=steps)
+    if not minutes > 0:
+        raise ConfigError("--minutes", expected="a number > 0", given=minutes)
+    every = QUICK_EVALUATE_EVERY if given.quick else EVALUATE_EVERY
+    return Options(given.out, steps, 60 * minutes, every, given.resume)
+
+
+def _make_folder(path: Path) -> None:
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        given = error.strerror or error
+        raise OutputError("cannot make the output folder", given=given, where=path) from error
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -137,9 +137,7 @@ class ArcModel(nn.Module):
         rows = (_fixed_row(name, shape[-1]) for name in ("z_high", "z_low"))
         return tuple(np.broadcast_to(row, shape).copy() for row in rows)
 
-    def supervision_step(
-        self, state: State, tokens: Any, puzzle_ids: Any
-    ) -> tuple[State, Tensor]:
+    def supervision_step(self, state: State, tokens: Any, puzzle_ids: Any) -> tuple[State, Tensor]:
         """Refines the states of a batch.
 
         Args:
