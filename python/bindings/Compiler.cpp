@@ -9,13 +9,16 @@
 #include "jpmhc/Pipelines/Pipelines.h"
 #include "jpmhc/Runtime/Launch.h"
 #include "jpmhc/Target/CPU.h"
+#include "jpmhc/Target/Package.h"
 
 #include "mlir/Pass/PassManager.h"
 
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 
+#include <map>
 #include <mutex>
+#include <optional>
 
 namespace py = pybind11;
 
@@ -43,17 +46,16 @@ static PyObject *failureType = nullptr;
 // Running
 //===----------------------------------------------------------------------===//
 
-/// The device that programs run on: one for the process, made when it is first
-/// needed.
-static jpmhcContext *getDevice() {
-  static std::once_flag once;
-  static jpmhcContext *device = nullptr;
-  std::call_once(once, [] {
-    if (jpmhcContextCreate("cpu", &device) != JPMHC_OK)
-      device = nullptr;
-  });
-  if (!device)
-    raiseFailure("could not create the CPU device");
+/// The devices that programs run on: one of each kind for the process, made
+/// when it is first needed.
+static jpmhcContext *getDevice(const std::string &name) {
+  static std::mutex mutex;
+  static std::map<std::string, jpmhcContext *> devices;
+  std::lock_guard<std::mutex> lock(mutex);
+  jpmhcContext *&device = devices[name];
+  if (!device && jpmhcContextCreate(name.c_str(), &device) != JPMHC_OK)
+    raiseFailure("could not create the device " + name + ": " +
+                 jpmhcLastError(nullptr));
   return device;
 }
 
@@ -61,8 +63,8 @@ static jpmhcContext *getDevice() {
 /// turns.
 class Program {
 public:
-  explicit Program(std::unique_ptr<Executable> executable)
-      : executable(std::move(executable)), device(getDevice()) {
+  Program(std::unique_ptr<Executable> compiled, const std::string &deviceName)
+      : executable(std::move(compiled)), device(getDevice(deviceName)) {
     for (const EntrySpec &entry : this->executable->entries())
       arenaBytes = std::max(arenaBytes, entry.arenaBytes);
     if (arenaBytes > 0 && jpmhcAlloc(device, arenaBytes, &arena) != JPMHC_OK)
@@ -74,6 +76,13 @@ public:
   }
   Program(const Program &) = delete;
   Program &operator=(const Program &) = delete;
+
+  /// What the kernels' launches moved so far, on the emulator.
+  llvm::ArrayRef<emulator::EmulatedKernel> traffic() const {
+    return emulated ? emulated->getKernels()
+                    : llvm::ArrayRef<emulator::EmulatedKernel>();
+  }
+  void setEmulated(EmulatedExecutable *pointer) { emulated = pointer; }
 
   llvm::ArrayRef<EntrySpec> entries() const { return executable->entries(); }
   int64_t plannedPeakBytes() const { return arenaBytes; }
@@ -118,6 +127,7 @@ public:
 
 private:
   std::unique_ptr<Executable> executable;
+  EmulatedExecutable *emulated = nullptr; // the same, where it is one
   jpmhcContext *device;
   void *arena = nullptr;
   int64_t arenaBytes = 0;
@@ -128,27 +138,72 @@ private:
 // Compiling
 //===----------------------------------------------------------------------===//
 
-static std::shared_ptr<Program> compileProgram(GraphBuilder &graph) {
-  std::unique_ptr<Executable> executable;
+/// Runs a part of the compiler without the interpreter's lock; what it reports
+/// becomes a Python exception.
+template <typename T>
+static T callCompiler(GraphBuilder &graph,
+                      llvm::function_ref<llvm::Expected<T>()> part) {
+  std::optional<T> result;
   std::string failure;
   llvm::Error reported = llvm::Error::success();
   {
     py::gil_scoped_release release;
     DiagnosticCollector diagnostics(graph.getContext());
-    auto compiled = compileForCPU(graph.getModule(), CPUOptions());
-    if (compiled) {
-      executable = std::move(*compiled);
+    llvm::Expected<T> value = part();
+    if (value) {
+      result = std::move(*value);
     } else {
-      failure = llvm::toString(compiled.takeError());
+      failure = llvm::toString(value.takeError());
       if (diagnostics.hasErrors())
         reported = diagnostics.takeError(failure, {});
     }
   }
   if (reported)
     raise(std::move(reported));
-  if (!executable)
+  if (!result)
     raiseFailure(failure);
-  return std::make_shared<Program>(std::move(executable));
+  return std::move(*result);
+}
+
+static std::shared_ptr<Program> compileProgram(GraphBuilder &graph,
+                                               const std::string &target) {
+  if (target != "emulator") {
+    auto compiled = callCompiler<std::unique_ptr<Executable>>(graph, [&] {
+      return compileForCPU(graph.getModule(), CPUOptions());
+    });
+    return std::make_shared<Program>(std::move(compiled), "cpu");
+  }
+  auto compiled = callCompiler<std::unique_ptr<EmulatedExecutable>>(
+      graph, [&] { return compileForEmulator(graph.getModule(), GPUOptions()); });
+  EmulatedExecutable *emulated = compiled.get();
+  auto program = std::make_shared<Program>(std::move(compiled), "emulator");
+  program->setEmulated(emulated);
+  return program;
+}
+
+static void writePTX(GraphBuilder &graph, const std::string &folder,
+                     const std::string &chip, const std::string &name,
+                     const Program *measured) {
+  GPUOptions options;
+  options.chip = chip;
+  callCompiler<bool>(graph, [&]() -> llvm::Expected<bool> {
+    auto program = buildForGPU(graph.getModule(), options);
+    if (!program)
+      return program.takeError();
+    if (auto error =
+            writePTXPackage(*program, options, name, folder,
+                            measured ? measured->traffic()
+                                     : llvm::ArrayRef<emulator::EmulatedKernel>()))
+      return error;
+    return true;
+  });
+}
+
+static std::vector<std::string> ptxChips() {
+  std::vector<std::string> names;
+  for (llvm::StringRef chip : getPTXChips())
+    names.push_back(chip.str());
+  return names;
 }
 
 /// The pipelines by the name of the stage that they end in, each run after the
@@ -231,9 +286,19 @@ void bindCompiler(py::module_ &m) {
            "Runs an entry by number on the addresses of its arguments, then of "
            "the results that are no alias.");
 
-  m.def("compile", [](const std::shared_ptr<GraphBuilder> &graph) {
-    return compileProgram(*graph);
+  m.def("compile", [](const std::shared_ptr<GraphBuilder> &graph,
+                      const std::string &target) {
+    return compileProgram(*graph, target);
   });
+  m.def(
+      "write_ptx",
+      [](const std::shared_ptr<GraphBuilder> &graph, const std::string &folder,
+         const std::string &chip, const std::string &name,
+         const std::shared_ptr<Program> &measured) {
+        writePTX(*graph, folder, chip, name, measured.get());
+      },
+      "Writes kernels.ptx, a header, manifest.json and report.json.");
+  m.def("ptx_chips", &ptxChips, "The GPUs that PTX is written for.");
   m.def("stages", [] {
     std::vector<std::string> names;
     for (const Stage &stage : stageTable)

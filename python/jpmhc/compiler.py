@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -25,6 +26,11 @@ from jpmhc.nn.module import Parameter
 from jpmhc.tracing import IdRange, Spec, Trace, spec_of, to_error
 
 TARGETS = ("cpu", "emulator")
+
+
+def ptx_chips() -> list[str]:
+    """The GPUs that PTX is written for, oldest first."""
+    return list(_core.ptx_chips())
 
 
 @dataclass
@@ -119,20 +125,52 @@ class Program:
         """
         if target not in TARGETS:
             raise unknown_name("target", target, TARGETS, where=here())
-        if target == "emulator":
-            raise UnsupportedError("target 'emulator' is not served by this build")
-        try:
+        def build() -> Any:
             self.trace.graph.verify()
-            self._executable = _core.compile(self.trace.graph)
+            return _core.compile(self.trace.graph, target)
+
+        self._executable = self._guarded(build)
+        self._aliases = {
+            name: self._executable.aliases(entry.name) for name, entry in self.entries.items()
+        }
+
+    def write_ptx(
+        self,
+        folder: str | os.PathLike,
+        *,
+        chip: str = "sm_100a",
+        name: str = "program",
+        measured: Program | None = None,
+    ) -> None:
+        """Writes the program's kernels as PTX, with a C header, a manifest and a report.
+
+        Args:
+            folder: gets `kernels.ptx`, `{name}.h`, `manifest.json` and `report.json`.
+            chip: one of `jpmhc.compiler.ptx_chips()`.
+            measured: the same program compiled for the emulator and run; the report then says what
+                its kernels moved.
+
+        Raises:
+            ConfigError: the chip is unknown.
+            CompileError, InternalError: as `compile`.
+        """
+        if chip not in ptx_chips():
+            raise unknown_name("chip", chip, ptx_chips(), where=here())
+        source = None if measured is None else measured.executable
+        self._guarded(
+            lambda: _core.write_ptx(self.trace.graph, os.fspath(folder), chip, name, source)
+        )
+
+    def _guarded(self, part: Callable[[], Any]) -> Any:
+        """Runs a part of the compiler; its failures become typed errors."""
+        try:
+            return part()
         except _core.DiagnosticError as error:
             if "failed to legalize" in error.args[0]:
                 raise self._failure(to_error(error)) from None
             raise to_error(error) from None
         except _core.CompilerFailure as error:
             raise self._failure(error) from None
-        self._aliases = {
-            name: self._executable.aliases(entry.name) for name, entry in self.entries.items()
-        }
 
     def _failure(self, error: Exception) -> InternalError:
         module = self.trace.graph.print(debug_info=True)

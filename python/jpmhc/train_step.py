@@ -8,6 +8,7 @@ gradients fits between the two without a copy.
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -324,6 +325,27 @@ class TrainStep:
         """The stages that `print_ir` knows."""
         return self._program.stages
 
+    def write_ptx(
+        self, folder: str | os.PathLike, chip: str = "sm_100a", *, measured: TrainStep | None = None
+    ) -> dict[str, Any]:
+        """Writes the step's kernels as PTX; see `jpmhc.compiler.Program.write_ptx`.
+
+        Args:
+            measured: a step of the same model that ran on the target "emulator", of any batch size;
+                the report then says what its kernels moved.
+
+        Returns:
+            what `report.json` adds up to: the number of kernels, how they were assembled, the most
+            registers, the kernels that spill, and the largest ratio of bytes moved to the floor.
+
+        Raises:
+            ConfigError, CompileError, InternalError: as there.
+        """
+        source = None if measured is None else measured._program
+        self._program.write_ptx(folder, chip=chip, name="train_step", measured=source)
+        with open(os.path.join(folder, "report.json"), encoding="utf-8") as file:
+            return _summary(json.load(file))
+
     def sections(self) -> dict[str, dict[str, np.ndarray]]:
         """All arrays that a checkpoint needs, live, by section and name."""
         optimizer = {}
@@ -353,6 +375,18 @@ class TrainStep:
         metadata = checkpoint.load(path, self.sections())
         self.step = metadata.step
         return metadata
+
+
+def _summary(report: dict[str, Any]) -> dict[str, Any]:
+    kernels = report["kernels"]
+    spills = [k["kernel"] for k in kernels if k.get("spill_store_bytes", 0) > 0]
+    return {
+        "kernels": len(kernels),
+        "assembler": report["assembler"],
+        "most_registers": max((k.get("registers", 0) for k in kernels), default=0),
+        "kernels_that_spill": spills,
+        "most_bytes_over_floor": max((k.get("bytes_over_floor", 0) for k in kernels), default=0),
+    }
 
 
 def _check_options(optimizer: Any, max_grad_norm: Any) -> None:

@@ -80,3 +80,8 @@ def test_example_of_op_parses(op: str) -> None:
             break
         types[wrong.group(1)] = wrong.group(2)
     assert not message, message
+
+
+def test_manifold_example_is_the_tested_one() -> None:
+    source = (ROOT / "test/unit/Manifolds/AveragingManifold.cpp").read_text()
+    assert source in (ROOT / "docs/adding-a-manifold.md").read_text()

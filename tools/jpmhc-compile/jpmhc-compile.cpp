@@ -22,14 +22,39 @@ static cl::opt<std::string> output("o", cl::desc("folder to write to"),
 static cl::opt<std::string>
     name("name", cl::desc("name of the product (the input's by default)"),
          cl::cat(category));
-enum class Product { cpu };
+enum class Product { cpu, ptx };
 static cl::opt<Product>
     target("target", cl::desc("what to write"),
-           cl::values(clEnumValN(Product::cpu, "cpu", "a shared library")),
+           cl::values(clEnumValN(Product::cpu, "cpu", "a shared library"),
+                      clEnumValN(Product::ptx, "ptx", "PTX for a GPU")),
            cl::init(Product::cpu), cl::cat(category));
 static cl::opt<std::string>
-    chip("chip", cl::desc("processor (this machine's by default)"),
+    chip("chip",
+         cl::desc("processor (this machine's by default), or GPU (sm_100a)"),
          cl::cat(category));
+
+static llvm::Error writeLibrary(mlir::ModuleOp module, llvm::StringRef stem) {
+  CPUOptions options;
+  if (!chip.empty()) {
+    auto chosen = CPUTarget::named(chip);
+    if (!chosen)
+      return chosen.takeError();
+    options.target = *chosen;
+  }
+  auto program = buildForCPU(module, options);
+  if (!program)
+    return program.takeError();
+  return writeCPUPackage(*program, options.target, stem, output);
+}
+
+static llvm::Error writePTX(mlir::ModuleOp module, llvm::StringRef stem) {
+  GPUOptions options;
+  options.chip = chip.empty() ? "sm_100a" : chip;
+  auto program = buildForGPU(module, options);
+  if (!program)
+    return program.takeError();
+  return writePTXPackage(*program, options, stem, output);
+}
 
 static llvm::Error run() {
   mlir::DialectRegistry registry;
@@ -48,17 +73,8 @@ static llvm::Error run() {
   std::string stem = name;
   if (stem.empty())
     stem = input == "-" ? "module" : llvm::sys::path::stem(input).str();
-  CPUOptions options;
-  if (!chip.empty()) {
-    auto chosen = CPUTarget::named(chip);
-    if (!chosen)
-      return chosen.takeError();
-    options.target = *chosen;
-  }
-  auto program = buildForCPU(*module, options);
-  if (!program)
-    return program.takeError();
-  return writeCPUPackage(*program, options.target, stem, output);
+  return target == Product::cpu ? writeLibrary(*module, stem)
+                                : writePTX(*module, stem);
 }
 
 int main(int argc, char **argv) {
@@ -68,7 +84,8 @@ int main(int argc, char **argv) {
       argc, argv,
       "Compiles every public function of a module into a product with a C "
       "header and a manifest.\n\n"
-      "  jpmhc-compile step.mlir --target=cpu -o out\n");
+      "  jpmhc-compile step.mlir --target=cpu -o out\n"
+      "  jpmhc-compile step.mlir --target=ptx --chip=sm_100a -o out\n");
   if (auto error = run()) {
     llvm::errs() << "jpmhc-compile: " << llvm::toString(std::move(error))
                  << "\n";

@@ -3,7 +3,7 @@
 #ifndef JPMHC_TARGET_PACKAGE_H
 #define JPMHC_TARGET_PACKAGE_H
 
-#include "jpmhc/Target/CPU.h"
+#include "jpmhc/Target/GPU.h"
 #include "llvm/Support/JSON.h"
 
 namespace jpmhc {
@@ -29,6 +29,16 @@ llvm::Error writeFile(llvm::StringRef path, llvm::StringRef contents);
 /// library calls the launch ABI of libjpmhc_runtime.so, which its user links.
 llvm::Error writeCPUPackage(const CPUProgram &program, const CPUTarget &target,
                             llvm::StringRef name, llvm::StringRef folder);
+
+/// Writes `kernels.ptx`, `<name>.h`, `manifest.json` and `report.json` to
+/// `folder`. The report says for each kernel what ptxas made of it (registers,
+/// spills, shared memory; "not assembled" where there is no ptxas) and, for the
+/// kernels in `measured`, the bytes their launches moved and the floor: every
+/// byte once a launch. Errors: those of translateToPTX and assemblePTX.
+llvm::Error
+writePTXPackage(const GPUProgram &program, const GPUOptions &options,
+                llvm::StringRef name, llvm::StringRef folder,
+                llvm::ArrayRef<emulator::EmulatedKernel> measured = {});
 
 } // namespace jpmhc
 
