@@ -42,7 +42,7 @@ Error BlockRunner::prepare() {
   size_t stackBytes = state.options.stackBytes + 2 * program.localBytes;
   if (Error error = stacks.reserve(threadCount, stackBytes))
     return error;
-  threads.resize(threadCount);
+  threads = std::vector<Thread>(threadCount);
   sharedBytes = program.sharedExtent + state.launch.dynamicSharedBytes;
   uint64_t allocated =
       alignTo(std::max<uint64_t>(sharedBytes, 1), dynamicSharedAlign);

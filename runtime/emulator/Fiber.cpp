@@ -2,8 +2,8 @@
 
 #include "Fiber.h"
 
+#include <algorithm>
 #include <cerrno>
-#include <cstring>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -11,60 +11,111 @@
 #if __has_feature(address_sanitizer)
 #define JPMHC_ASAN_FIBERS 1
 #endif
-#elif defined(__SANITIZE_ADDRESS__)
-#define JPMHC_ASAN_FIBERS 1
+#if __has_feature(thread_sanitizer)
+#define JPMHC_TSAN_FIBERS 1
+#endif
 #endif
 #ifdef JPMHC_ASAN_FIBERS
 #include <sanitizer/common_interface_defs.h>
 #endif
+#ifdef JPMHC_TSAN_FIBERS
+#include <sanitizer/tsan_interface.h>
+#endif
 
 namespace jpmhc::emulator {
 
-// AddressSanitizer is told of every switch: before it of the stack gone to,
-// after it that it has happened.
-#ifdef JPMHC_ASAN_FIBERS
+//===----------------------------------------------------------------------===//
+// Sanitizers
+//===----------------------------------------------------------------------===//
+
+#if defined(JPMHC_ASAN_FIBERS)
+
 namespace {
 /// The host thread's own stack, learnt when its first fiber is entered.
 thread_local const void *hostStackLow = nullptr;
 thread_local size_t hostStackBytes = 0;
 } // namespace
 
-static void beforeSwitch(void **fakeStack, const void *low, size_t bytes) {
-  __sanitizer_start_switch_fiber(fakeStack, bytes ? low : hostStackLow,
-                                 bytes ? bytes : hostStackBytes);
+SanitizerFiber::~SanitizerFiber() = default;
+
+void SanitizerFiber::start(const void *newLow, size_t newBytes) {
+  low = newLow;
+  bytes = newBytes;
 }
-static void afterSwitch(void *fakeStack) {
+
+void *SanitizerFiber::leaveFor(SanitizerFiber &other, bool forEver) {
+  void *fakeStack = nullptr;
+  __sanitizer_start_switch_fiber(forEver ? nullptr : &fakeStack,
+                                 other.bytes ? other.low : hostStackLow,
+                                 other.bytes ? other.bytes : hostStackBytes);
+  return fakeStack;
+}
+
+void SanitizerFiber::comeBack(void *fakeStack) {
   __sanitizer_finish_switch_fiber(fakeStack, nullptr, nullptr);
 }
-static void afterFirstSwitch() {
-  const void *low;
-  size_t bytes;
-  __sanitizer_finish_switch_fiber(nullptr, &low, &bytes);
+
+void SanitizerFiber::arrive() {
+  const void *fromLow;
+  size_t fromBytes;
+  __sanitizer_finish_switch_fiber(nullptr, &fromLow, &fromBytes);
   if (!hostStackBytes) {
-    hostStackLow = low;
-    hostStackBytes = bytes;
+    hostStackLow = fromLow;
+    hostStackBytes = fromBytes;
   }
 }
+
+#elif defined(JPMHC_TSAN_FIBERS)
+
+SanitizerFiber::~SanitizerFiber() {
+  if (owned)
+    __tsan_destroy_fiber(handle);
+}
+
+void SanitizerFiber::start(const void *, size_t) {
+  if (owned)
+    __tsan_destroy_fiber(handle);
+  handle = __tsan_create_fiber(0);
+  owned = true;
+}
+
+void *SanitizerFiber::leaveFor(SanitizerFiber &other, bool) {
+  if (!owned)
+    handle = __tsan_get_current_fiber(); // the host thread itself
+  __tsan_switch_to_fiber(other.handle, 0);
+  return nullptr;
+}
+
+void SanitizerFiber::comeBack(void *) {}
+void SanitizerFiber::arrive() {}
+
 #else
-static void beforeSwitch(void **, const void *, size_t) {}
-static void afterSwitch(void *) {}
-static void afterFirstSwitch() {}
+
+SanitizerFiber::~SanitizerFiber() = default;
+void SanitizerFiber::start(const void *, size_t) {}
+void *SanitizerFiber::leaveFor(SanitizerFiber &, bool) { return nullptr; }
+void SanitizerFiber::comeBack(void *) {}
+void SanitizerFiber::arrive() {}
+
 #endif
 
+//===----------------------------------------------------------------------===//
+// Switching
+//===----------------------------------------------------------------------===//
+
 void FiberContext::run(FiberContext *self) {
-  afterFirstSwitch();
+  SanitizerFiber::arrive();
   self->entry(self->argument);
 }
 
 void FiberContext::switchTo(FiberContext &other) {
-  void *fakeStack = nullptr;
-  beforeSwitch(&fakeStack, other.stackLow, other.stackBytes);
+  void *fakeStack = sanitizer.leaveFor(other.sanitizer, /*forEver=*/false);
   jump(other);
-  afterSwitch(fakeStack);
+  SanitizerFiber::comeBack(fakeStack);
 }
 
 void FiberContext::finishInto(FiberContext &other) {
-  beforeSwitch(nullptr, other.stackLow, other.stackBytes);
+  sanitizer.leaveFor(other.sanitizer, /*forEver=*/true);
   jump(other);
   __builtin_unreachable();
 }
@@ -72,11 +123,12 @@ void FiberContext::finishInto(FiberContext &other) {
 #if defined(__x86_64__)
 
 // jpmhcEmuSwitchStack(void **from, void *to): keeps the registers that a callee
-// must preserve, and the floating-point control words, on the old stack, and
-// takes those of the new one.
+// must preserve on the old stack and takes those of the new one. The control
+// words of floating-point arithmetic are the same for all. It ends in a jump,
+// since a return would mislead the prediction of returns.
 //
-// jpmhcEmuFiberStart: where a new fiber's first switch "returns" to; r12 holds
-// the function and r13 its argument.
+// jpmhcEmuFiberStart: where a new fiber's first switch goes to; r12 holds the
+// function and r13 its argument.
 asm(R"(
 .text
 .p2align 4
@@ -90,21 +142,16 @@ jpmhcEmuSwitchStack:
   pushq %r13
   pushq %r14
   pushq %r15
-  subq $8, %rsp
-  stmxcsr (%rsp)
-  fnstcw 4(%rsp)
   movq %rsp, (%rdi)
   movq %rsi, %rsp
-  ldmxcsr (%rsp)
-  fldcw 4(%rsp)
-  addq $8, %rsp
   popq %r15
   popq %r14
   popq %r13
   popq %r12
   popq %rbx
   popq %rbp
-  ret
+  popq %rcx
+  jmpq *%rcx
 .size jpmhcEmuSwitchStack,.-jpmhcEmuSwitchStack
 .p2align 4
 .hidden jpmhcEmuFiberStart
@@ -122,22 +169,18 @@ extern "C" void jpmhcEmuFiberStart();
 
 void FiberContext::start(void *low, size_t bytes, void (*function)(void *),
                          void *value) {
-  stackLow = low;
-  stackBytes = bytes;
+  sanitizer.start(low, bytes);
   entry = function;
   argument = value;
-  // The frame that jpmhcEmuSwitchStack pops, lowest address first: control
-  // words, r15, r14, r13, r12, rbx, rbp, return address. The stack is 16-byte
-  // aligned once it is popped, as before a call.
+  // The frame that jpmhcEmuSwitchStack pops, lowest address first: r15, r14,
+  // r13, r12, rbx, rbp, where to go. Once it is popped the stack is aligned to
+  // 16 bytes, as before a call.
   auto top = reinterpret_cast<uintptr_t>(low) + bytes;
-  auto *frame = reinterpret_cast<uint64_t *>((top & ~uintptr_t(15)) - 16) - 8;
-  uint32_t control[2] = {0, 0};
-  asm("stmxcsr %0\n\tfnstcw %1" : "=m"(control[0]), "=m"(control[1]));
-  std::memset(frame, 0, 8 * sizeof(uint64_t));
-  std::memcpy(&frame[0], control, sizeof(control));
-  frame[3] = reinterpret_cast<uint64_t>(this);
-  frame[4] = reinterpret_cast<uint64_t>(&FiberContext::run);
-  frame[7] = reinterpret_cast<uint64_t>(&jpmhcEmuFiberStart);
+  auto *frame = reinterpret_cast<uint64_t *>(top & ~uintptr_t(15)) - 7;
+  std::fill_n(frame, 7, 0);
+  frame[2] = reinterpret_cast<uint64_t>(this);
+  frame[3] = reinterpret_cast<uint64_t>(&FiberContext::run);
+  frame[6] = reinterpret_cast<uint64_t>(&jpmhcEmuFiberStart);
   stackPointer = frame;
 }
 
@@ -153,8 +196,7 @@ void FiberContext::trampoline(unsigned high, unsigned low) {
 
 void FiberContext::start(void *low, size_t bytes, void (*function)(void *),
                          void *value) {
-  stackLow = low;
-  stackBytes = bytes;
+  sanitizer.start(low, bytes);
   entry = function;
   argument = value;
   getcontext(&context);

@@ -17,6 +17,31 @@
 
 namespace jpmhc::emulator {
 
+/// What AddressSanitizer and ThreadSanitizer must hear of a switch. Does
+/// nothing without them.
+class SanitizerFiber {
+public:
+  SanitizerFiber() = default;
+  SanitizerFiber(const SanitizerFiber &) = delete;
+  SanitizerFiber &operator=(const SanitizerFiber &) = delete;
+  ~SanitizerFiber();
+
+  /// A new fiber on this stack.
+  void start(const void *low, size_t bytes);
+  /// Before a switch. What it returns goes to comeBack() after the switch back.
+  void *leaveFor(SanitizerFiber &other, bool forEver);
+  static void comeBack(void *fakeStack);
+  /// First thing on a new fiber.
+  static void arrive();
+
+private:
+  // 0 bytes: the host thread's own stack.
+  [[maybe_unused]] const void *low = nullptr;
+  [[maybe_unused]] size_t bytes = 0;
+  [[maybe_unused]] void *handle = nullptr;
+  [[maybe_unused]] bool owned = false;
+};
+
 /// A place to come back to: where a fiber, or the scheduler, stopped.
 class FiberContext {
 public:
@@ -43,10 +68,7 @@ private:
   ucontext_t context;
   static void trampoline(unsigned high, unsigned low);
 #endif
-  // What AddressSanitizer must hear of a switch: the bounds of the stack it
-  // goes to. Zero means the host thread's own stack.
-  const void *stackLow = nullptr;
-  size_t stackBytes = 0;
+  SanitizerFiber sanitizer;
 };
 
 /// Equal stacks in one mapping, a guard page below each. Memory is only

@@ -81,6 +81,9 @@ typedef struct jpmhcKernel {
   /// null on the CPU, where buffers and scalars are passed alike.
   int64_t numArgs;
   const uint8_t *argKinds;
+  /// For each argument the bytes that the kernel may touch from its address on,
+  /// or -1 where they are only known when it runs; may be null on the CPU.
+  const int64_t *argBytes;
 } jpmhcKernel;
 
 /// One finished launch, product, copy or fill.

@@ -6,6 +6,7 @@
 #include "jpmhc/Target/CompilationCache.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/OwningOpRef.h"
+#include "llvm/ADT/StringMap.h"
 #include "llvm/Support/Error.h"
 #include <cstdint>
 #include <memory>
@@ -95,8 +96,10 @@ public:
 llvm::Expected<CPUProgram> buildForCPU(mlir::ModuleOp module,
                                        const CPUOptions &options);
 
-/// Links a program into this process.
-llvm::Expected<std::unique_ptr<Executable>> linkForCPU(CPUProgram program);
+/// Links a program into this process. `handles` are addresses of symbols that
+/// it refers to besides the runtime's: of kernels of another device.
+llvm::Expected<std::unique_ptr<Executable>>
+linkForCPU(CPUProgram program, const llvm::StringMap<void *> &handles = {});
 
 /// Both of them.
 llvm::Expected<std::unique_ptr<Executable>>

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "CodeGen.h"
 #include "Program.h"
+#include "Signatures.h"
 #include "jpmhc/Dialect/JPMHC/Transforms/Passes.h"
 #include "jpmhc/Pipelines/Pipelines.h"
 #include "jpmhc/Runtime/Launch.h"
-#include "mlir/Pass/PassManager.h"
 #include "llvm/ExecutionEngine/Orc/LLJIT.h"
 #include "llvm/Support/Process.h"
 #include "llvm/Support/ThreadPool.h"
@@ -13,82 +13,8 @@
 using namespace mlir;
 using namespace jpmhc;
 
-// ---- signatures
-// --------------------------------------------------------------------------------------------------------
-
-static std::string dtypeName(Type type) {
-  std::string text;
-  llvm::raw_string_ostream(text) << type;
-  return text;
-}
-
-static BufferSpec specOf(Type type, bool inPlace) {
-  BufferSpec spec{{},
-                  dtypeName(getElementTypeOrSelf(type)),
-                  isa<ShapedType>(type),
-                  inPlace};
-  if (auto shaped = dyn_cast<ShapedType>(type))
-    spec.shape = shaped.getShape().vec();
-  return spec;
-}
-
-/// Signatures as the user wrote them, in the order of the module's public
-/// functions.
-static std::vector<EntrySpec> signaturesOf(ModuleOp module) {
-  std::vector<EntrySpec> entries;
-  for (auto function : module.getOps<func::FuncOp>()) {
-    if (function.isPrivate() || function.isDeclaration())
-      continue;
-    EntrySpec entry{function.getName().str(), {}, {}, {}, 0};
-    for (auto [i, type] : llvm::enumerate(function.getArgumentTypes()))
-      entry.arguments.push_back(
-          specOf(type, function.getArgAttr(i, kInPlaceAttrName) != nullptr));
-    for (Type type : function.getResultTypes())
-      entry.results.push_back(specOf(type, false));
-    entries.push_back(std::move(entry));
-  }
-  return entries;
-}
-
-static KernelSpec kernelSpecOf(func::FuncOp kernel) {
-  KernelSpec spec{kernel.getName().str(), {}};
-  for (Type type : kernel.getArgumentTypes().drop_front(2))
-    spec.arguments.push_back(specOf(type, false));
-  return spec;
-}
-
-/// Adds what the pipeline decided: aliases and arena.
-static llvm::Error complete(std::vector<EntrySpec> &entries, ModuleOp module) {
-  for (EntrySpec &entry : entries) {
-    auto function = module.lookupSymbol<func::FuncOp>(entry.name);
-    auto aliases =
-        function ? function->getAttrOfType<DenseI64ArrayAttr>(kAliasesAttrName)
-                 : DenseI64ArrayAttr();
-    auto bytes = function
-                     ? function->getAttrOfType<IntegerAttr>(kArenaBytesAttrName)
-                     : IntegerAttr();
-    if (!aliases || !bytes)
-      return llvm::createStringError("expected a planned function " +
-                                     entry.name);
-    entry.aliases = std::vector<int64_t>(aliases.asArrayRef().begin(),
-                                         aliases.asArrayRef().end());
-    entry.arenaBytes = bytes.getInt();
-  }
-  return llvm::Error::success();
-}
-
 // ---- compilation
 // -------------------------------------------------------------------------------------------------------
-
-static llvm::Error runPipeline(ModuleOp module,
-                               llvm::function_ref<void(OpPassManager &)> build,
-                               llvm::StringRef what) {
-  PassManager pm(module->getContext(), ModuleOp::getOperationName());
-  build(pm);
-  if (failed(pm.run(module)))
-    return llvm::createStringError("expected " + what + " to succeed");
-  return llvm::Error::success();
-}
 
 /// Moves every kernel into a module of its own, leaving a declaration.
 static std::vector<std::pair<std::string, OwningOpRef<ModuleOp>>>
@@ -137,7 +63,8 @@ private:
 };
 } // namespace
 
-static llvm::Expected<std::unique_ptr<llvm::orc::LLJIT>> createJIT() {
+static llvm::Expected<std::unique_ptr<llvm::orc::LLJIT>>
+createJIT(const llvm::StringMap<void *> &handles) {
   auto jit = llvm::orc::LLJITBuilder().create();
   if (!jit)
     return jit.takeError();
@@ -148,6 +75,10 @@ static llvm::Expected<std::unique_ptr<llvm::orc::LLJIT>> createJIT() {
       llvm::JITSymbolFlags::Exported | llvm::JITSymbolFlags::Callable};
   JPMHC_RUNTIME_SYMBOLS(JPMHC_DEFINE)
 #undef JPMHC_DEFINE
+  for (const auto &handle : handles)
+    symbols[(*jit)->mangleAndIntern(handle.getKey())] = {
+        llvm::orc::ExecutorAddr::fromPtr(handle.getValue()),
+        llvm::JITSymbolFlags::Exported};
   if (auto error = (*jit)->getMainJITDylib().define(
           llvm::orc::absoluteSymbols(std::move(symbols))))
     return error;
@@ -235,7 +166,7 @@ compile(ModuleOp module, const CPUOptions &options, llvm::StringRef settings) {
   if (auto error =
           runPipeline(*host, buildToKernelsPipeline, "lowering to kernels"))
     return error;
-  if (auto error = complete(program.entries, *host))
+  if (auto error = completeSignatures(program.entries, *host))
     return error;
   auto kernels = splitKernels(*host);
   for (auto &[name, kernel] : kernels)
@@ -283,9 +214,9 @@ llvm::Expected<CPUProgram> jpmhc::buildForCPU(ModuleOp module,
 }
 
 llvm::Expected<std::unique_ptr<Executable>>
-jpmhc::linkForCPU(CPUProgram program) {
+jpmhc::linkForCPU(CPUProgram program, const llvm::StringMap<void *> &handles) {
   initializeNativeTarget();
-  auto jit = createJIT();
+  auto jit = createJIT(handles);
   if (!jit)
     return jit.takeError();
   for (CPUObject &object : program.objects)

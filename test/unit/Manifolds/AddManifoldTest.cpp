@@ -21,9 +21,9 @@ TEST(AddManifold, IsServedEverywhere) {
     dH[i] = std::sin(1.0 + i);
   auto results = test::runModule(R"mlir(
     func.func @f(%raw: tensor<21x1xf32>, %dH: tensor<21x3x3xf32>) -> (tensor<21x3x3xf32>, tensor<21x1xf32>) {
-      %h = jpmhc.project %raw {manifold = #jpmhc.manifold<"averaging">, streams = 3 : i64}
+      %h = jpmhc.project %raw <"averaging"> streams 3
         : tensor<21x1xf32> -> tensor<21x3x3xf32>
-      %g = jpmhc.project_vjp %raw, %dH {manifold = #jpmhc.manifold<"averaging">, streams = 3 : i64}
+      %g = jpmhc.project_vjp %raw, %dH <"averaging"> streams 3
         : tensor<21x1xf32>, tensor<21x3x3xf32> -> tensor<21x1xf32>
       return %h, %g : tensor<21x3x3xf32>, tensor<21x1xf32>
     })mlir",

@@ -7,6 +7,7 @@
 #include "jpmhc/Pipelines/Pipelines.h"
 #include "jpmhc/Runtime/Launch.h"
 #include "jpmhc/Target/CPU.h"
+#include "jpmhc/Target/GPU.h"
 #include "mlir/IR/MLIRContext.h"
 #include "mlir/Parser/Parser.h"
 #include "gtest/gtest.h"
@@ -17,15 +18,24 @@ namespace jpmhc::test {
 
 using Array = std::vector<float>;
 
+/// The module compiled for a device of the launch ABI, "cpu" or "emulator".
+inline llvm::Expected<std::unique_ptr<Executable>>
+compileFor(const char *device, mlir::ModuleOp module) {
+  if (llvm::StringRef(device) == "cpu")
+    return compileForCPU(module, CPUOptions());
+  return compileForEmulator(module, GPUOptions());
+}
+
 /// Results of the first function of `text`, all tensors f32.
 inline std::vector<Array> runModule(llvm::StringRef text,
-                                    std::vector<Array> inputs) {
+                                    std::vector<Array> inputs,
+                                    const char *device = "cpu") {
   mlir::DialectRegistry registry;
   registerAllDialects(registry);
   mlir::MLIRContext context(registry);
   auto module = mlir::parseSourceString<mlir::ModuleOp>(text, &context);
   EXPECT_TRUE(module);
-  auto executable = compileForCPU(*module, CPUOptions());
+  auto executable = compileFor(device, *module);
   if (!executable) {
     ADD_FAILURE() << llvm::toString(executable.takeError());
     return {};
@@ -47,7 +57,7 @@ inline std::vector<Array> runModule(llvm::StringRef text,
   void *arena = std::aligned_alloc(64, std::max<int64_t>(entry.arenaBytes, 64));
   buffers.push_back(arena);
   jpmhcContext *runtime = nullptr;
-  EXPECT_EQ(jpmhcContextCreate("cpu", &runtime), 0);
+  EXPECT_EQ(jpmhcContextCreate(device, &runtime), 0);
   EXPECT_EQ((*executable)->run(0, runtime, buffers.data()), 0)
       << jpmhcLastError(runtime);
   jpmhcContextDestroy(runtime);

@@ -60,7 +60,9 @@ struct LowerGPUToNVVMPass
     configureGpuToNVVMConversionLegality(target);
     // The PTX back end has these as instructions; upstream would call
     // libdevice.
-    target.addLegalOp<LLVM::SqrtOp, LLVM::FAbsOp, LLVM::FMAOp>();
+    target.addLegalOp<LLVM::SqrtOp, LLVM::FAbsOp, LLVM::FMAOp, LLVM::FFloorOp,
+                      LLVM::FCeilOp, LLVM::FTruncOp, LLVM::RoundEvenOp,
+                      LLVM::CopySignOp>();
     target.addIllegalDialect<cf::ControlFlowDialect, arith::ArithDialect,
                              memref::MemRefDialect>();
     if (failed(applyPartialConversion(module, target, std::move(patterns))))

@@ -79,6 +79,52 @@ static Value locationString(OpBuilder &b, Location loc, ModuleOp module) {
   return cString(b, loc, module, text);
 }
 
+/// A constant array of the module, or a null pointer for an empty one.
+static Value constantArray(OpBuilder &b, Location loc, ModuleOp module,
+                           StringRef name, DenseIntElementsAttr values) {
+  auto pointer = pointerType(b.getContext());
+  if (values.empty())
+    return LLVM::ZeroOp::create(b, loc, pointer);
+  if (!module.lookupSymbol(name)) {
+    OpBuilder::InsertionGuard guard(b);
+    b.setInsertionPointToStart(module.getBody());
+    auto type =
+        LLVM::LLVMArrayType::get(values.getElementType(), values.size());
+    LLVM::GlobalOp::create(b, loc, type, /*isConstant=*/true,
+                           LLVM::Linkage::Internal, name, values);
+  }
+  return LLVM::AddressOfOp::create(b, loc, pointer, name);
+}
+
+static int64_t bytesOfElement(Type type) {
+  return type.isIndex() ? 8 : llvm::divideCeil(type.getIntOrFloatBitWidth(), 8);
+}
+
+/// Bytes of an argument of a launch from its address on; -1 when its type does
+/// not say.
+static int64_t bytesOfArgument(Type type) {
+  auto memref = dyn_cast<MemRefType>(type);
+  if (!memref)
+    return bytesOfElement(type);
+  SmallVector<int64_t> strides;
+  int64_t offset;
+  if (!memref.hasStaticShape() ||
+      failed(memref.getStridesAndOffset(strides, offset)) ||
+      ShapedType::isDynamic(offset) || ShapedType::isDynamicShape(strides))
+    return -1;
+  if (memref.getNumElements() == 0)
+    return 0;
+  int64_t last = offset;
+  for (auto [size, stride] : llvm::zip(memref.getShape(), strides))
+    last += (size - 1) * stride;
+  return (last + 1) * bytesOfElement(memref.getElementType());
+}
+
+static bool isForGPU(ModuleOp module) {
+  auto target = module->getAttrOfType<TargetAttr>(kTargetAttrName);
+  return target && target.getKind() == TargetKind::gpu;
+}
+
 // ---- patterns
 // --------------------------------------------------------------------------------------------------------
 
@@ -141,6 +187,20 @@ private:
                                   pointerType(b.getContext()), type, n, 16);
   }
 
+  static DenseIntElementsAttr argumentKinds(OpBuilder &b, LaunchOp op) {
+    constexpr int8_t kBuffer = 0, kScalar = 1; // jpmhcArgKind
+    SmallVector<int8_t> kinds;
+    for (Type type : op.getArgs().getTypes())
+      kinds.push_back(isa<MemRefType>(type) ? kBuffer : kScalar);
+    return cast<DenseIntElementsAttr>(DenseIntElementsAttr::get(
+        RankedTensorType::get(kinds.size(), b.getI8Type()), kinds));
+  }
+
+  static DenseIntElementsAttr argumentBytes(OpBuilder &b, LaunchOp op) {
+    return b.getI64TensorAttr(llvm::map_to_vector(
+        op.getArgs().getTypes(), [](Type type) { return bytesOfArgument(type); }));
+  }
+
   /// The call site's `jpmhcKernel` (see include/jpmhc/Runtime/Launch.h).
   static Value descriptor(ConversionPatternRewriter &b, LaunchOp op,
                           ModuleOp module) {
@@ -151,12 +211,14 @@ private:
     std::string name = (op.getKernel() + ".descriptor." +
                         llvm::utohexstr(llvm::xxh3_64bits(location)))
                            .str();
+    std::string kinds = (op.getKernel() + ".argument_kinds").str();
+    std::string bytes = (op.getKernel() + ".argument_bytes").str();
     if (!module.lookupSymbol(name)) {
       OpBuilder::InsertionGuard guard(b);
       b.setInsertionPointToStart(module.getBody());
       auto type = LLVM::LLVMStructType::getLiteral(
           b.getContext(),
-          {pointer, pointer, pointer, i64, pointer, i64, pointer});
+          {pointer, pointer, pointer, i64, pointer, i64, pointer, pointer});
       auto global =
           LLVM::GlobalOp::create(b, loc, type, /*isConstant=*/true,
                                  LLVM::Linkage::Internal, name, Attribute());
@@ -164,14 +226,17 @@ private:
       b.setInsertionPointToStart(block);
       Value null = LLVM::ZeroOp::create(b, loc, pointer);
       Value value = LLVM::UndefOp::create(b, loc, type);
+      Value kernel = LLVM::AddressOfOp::create(b, loc, pointer, op.getKernel());
+      bool gpu = isForGPU(module);
       Value fields[] = {
-          LLVM::AddressOfOp::create(b, loc, pointer, op.getKernel()),
+          gpu ? null : kernel,
           cString(b, loc, module, op.getKernel()),
           locationString(b, loc, module),
           constant(b, loc, i64, 0),
-          null,
+          gpu ? kernel : null,
           constant(b, loc, i64, op.getArgs().size()),
-          null};
+          constantArray(b, loc, module, kinds, argumentKinds(b, op)),
+          constantArray(b, loc, module, bytes, argumentBytes(b, op))};
       for (auto [i, field] : llvm::enumerate(fields))
         value = LLVM::InsertValueOp::create(
             b, loc, value, field, ArrayRef<int64_t>{static_cast<int64_t>(i)});
@@ -340,7 +405,8 @@ static void wrapEntry(LLVM::LLVMFuncOp function) {
   LLVM::ReturnOp::create(b, loc, call.getResults());
 }
 
-/// Kernels live in modules of their own; here their symbols are declared.
+/// Kernels live in modules of their own; here their symbols are declared: a
+/// function on the CPU, on a GPU what the device made of the kernel.
 static void declareKernels(ModuleOp module) {
   SmallVector<func::FuncOp> kernels;
   for (auto function : module.getOps<func::FuncOp>())
@@ -352,6 +418,11 @@ static void declareKernels(ModuleOp module) {
     std::string name = kernel.getName().str();
     Location loc = kernel.getLoc();
     kernel.erase();
+    if (isForGPU(module)) {
+      LLVM::GlobalOp::create(b, loc, b.getI8Type(), /*isConstant=*/false,
+                             LLVM::Linkage::External, name, Attribute());
+      continue;
+    }
     auto type =
         LLVM::LLVMFunctionType::get(LLVM::LLVMVoidType::get(b.getContext()),
                                     {b.getI64Type(), b.getI64Type(), pointer});

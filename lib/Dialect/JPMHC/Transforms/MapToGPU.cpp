@@ -75,10 +75,14 @@ public:
       return failure();
     b.setInsertionPointToEnd(&function.getBody().front());
     gpu::ReturnOp::create(b, loc);
+    std::optional<int64_t> step = getConstantIntValue(rows.getStep()[0]);
+    if (!step)
+      return rows.emitOpError("expected the step of a kernel's rows to be "
+                              "constant");
     int64_t threads = cooperative ? kThreadsPerRow : kThreadsOfOwnRow;
     function->setAttr(kBlockAttrName, b.getI64IntegerAttr(threads));
     function->setAttr(kRowsPerBlockAttrName,
-                      b.getI64IntegerAttr(cooperative ? 1 : threads));
+                      b.getI64IntegerAttr((cooperative ? 1 : threads) * *step));
     function.setKnownBlockSizeAttr(
         b.getDenseI32ArrayAttr({static_cast<int32_t>(threads), 1, 1}));
     return success();

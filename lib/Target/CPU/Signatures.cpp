@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "Signatures.h"
+#include "jpmhc/Dialect/JPMHC/Transforms/Passes.h"
+#include "mlir/Pass/PassManager.h"
+
+using namespace mlir;
+using namespace jpmhc;
+
+static std::string dtypeName(Type type) {
+  std::string text;
+  llvm::raw_string_ostream(text) << type;
+  return text;
+}
+
+static BufferSpec specOf(Type type, bool inPlace) {
+  BufferSpec spec{{},
+                  dtypeName(getElementTypeOrSelf(type)),
+                  isa<ShapedType>(type),
+                  inPlace};
+  if (auto shaped = dyn_cast<ShapedType>(type))
+    spec.shape = shaped.getShape().vec();
+  return spec;
+}
+
+std::vector<EntrySpec> jpmhc::signaturesOf(ModuleOp module) {
+  std::vector<EntrySpec> entries;
+  for (auto function : module.getOps<func::FuncOp>()) {
+    if (function.isPrivate() || function.isDeclaration())
+      continue;
+    EntrySpec entry{function.getName().str(), {}, {}, {}, 0};
+    for (auto [i, type] : llvm::enumerate(function.getArgumentTypes()))
+      entry.arguments.push_back(
+          specOf(type, function.getArgAttr(i, kInPlaceAttrName) != nullptr));
+    for (Type type : function.getResultTypes())
+      entry.results.push_back(specOf(type, false));
+    entries.push_back(std::move(entry));
+  }
+  return entries;
+}
+
+KernelSpec jpmhc::kernelSpecOf(func::FuncOp kernel) {
+  KernelSpec spec{kernel.getName().str(), {}};
+  for (Type type : kernel.getArgumentTypes().drop_front(2))
+    spec.arguments.push_back(specOf(type, false));
+  return spec;
+}
+
+llvm::Error jpmhc::completeSignatures(std::vector<EntrySpec> &entries,
+                                      ModuleOp module) {
+  for (EntrySpec &entry : entries) {
+    auto function = module.lookupSymbol<func::FuncOp>(entry.name);
+    auto aliases =
+        function ? function->getAttrOfType<DenseI64ArrayAttr>(kAliasesAttrName)
+                 : DenseI64ArrayAttr();
+    auto bytes = function
+                     ? function->getAttrOfType<IntegerAttr>(kArenaBytesAttrName)
+                     : IntegerAttr();
+    if (!aliases || !bytes)
+      return llvm::createStringError("expected a planned function " +
+                                     entry.name);
+    entry.aliases = std::vector<int64_t>(aliases.asArrayRef().begin(),
+                                         aliases.asArrayRef().end());
+    entry.arenaBytes = bytes.getInt();
+  }
+  return llvm::Error::success();
+}
+
+llvm::Error jpmhc::runPipeline(ModuleOp module,
+                               llvm::function_ref<void(OpPassManager &)> build,
+                               llvm::StringRef what) {
+  PassManager pm(module->getContext(), ModuleOp::getOperationName());
+  build(pm);
+  if (failed(pm.run(module)))
+    return llvm::createStringError("expected " + what + " to succeed");
+  return llvm::Error::success();
+}

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// What compilation for every target begins with.
+#ifndef JPMHC_LIB_TARGET_CPU_SIGNATURES_H
+#define JPMHC_LIB_TARGET_CPU_SIGNATURES_H
+
+#include "jpmhc/Target/CPU.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+
+namespace mlir {
+class OpPassManager;
+} // namespace mlir
+
+namespace jpmhc {
+
+/// Signatures as the user wrote them, in the order of the module's public
+/// functions.
+std::vector<EntrySpec> signaturesOf(mlir::ModuleOp module);
+
+/// Adds what the pipeline decided: aliases and arena.
+llvm::Error completeSignatures(std::vector<EntrySpec> &entries,
+                               mlir::ModuleOp module);
+
+/// The arguments of an outlined kernel.
+KernelSpec kernelSpecOf(mlir::func::FuncOp kernel);
+
+/// Runs a pipeline; the error says that `what` failed, why is in the
+/// diagnostics.
+llvm::Error runPipeline(mlir::ModuleOp module,
+                        llvm::function_ref<void(mlir::OpPassManager &)> build,
+                        llvm::StringRef what);
+
+} // namespace jpmhc
+
+#endif // JPMHC_LIB_TARGET_CPU_SIGNATURES_H
