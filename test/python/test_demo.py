@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from jpmhc import manifolds
 from jpmhc.data.arc import IGNORE, ArcDataset, Task, load_tasks
 from jpmhc.errors import CheckpointError, ConfigError
 from jpmhc.experiments import arc
@@ -98,6 +99,14 @@ def test_sizes_are_checked():
         ArcModel(ModelConfig(puzzles=3, manifold="steifel"))
 
 
+@pytest.mark.parametrize("manifold", manifolds.names())
+def test_it_learns_with_every_manifold(manifold):
+    run = short_run(manifold)
+    losses = [run.advance() for _ in range(30)]
+    assert np.isfinite(losses).all()
+    assert np.mean(losses[-4:]) < 0.8 * np.mean(losses[:4])
+
+
 # ---- runs ----
 
 
@@ -173,7 +182,7 @@ def test_the_short_form_of_the_demo(tmp_path, capsys):
     assert summary["steps"] == len(losses) > 5
     assert summary["last_loss"] < 0.95 * summary["first_loss"]
     assert any("cell_accuracy" in record for record in records)
-    for name in ("checkpoint.safetensors", "report.png"):
+    for name in ("checkpoint.safetensors", "report.png", "ptx/kernels.ptx"):
         assert (out / name).stat().st_size > 1000
     assert set(summary["baselines"]) == {"copy the input", "commonest colour"}
     assert summary["baselines"]["commonest colour"]["cell_accuracy"] == pytest.approx(

@@ -198,6 +198,21 @@ def samples(
 # ---- the run ----
 
 
+def compiled_step(
+    model: ArcModel, run: RunConfig, batch: tuple[np.ndarray, ...], target: str = "cpu"
+) -> jpmhc.TrainStep:
+    """The training step of a model for batches such as this one."""
+    return jpmhc.TrainStep(
+        model,
+        model.loss,
+        AdamAtan2(lr=run.lr, weight_decay=run.weight_decay),
+        *batch,
+        sparse_optimizer=SignSGD(lr=run.puzzle_lr, weight_decay=run.puzzle_decay),
+        carry=model.initial_state(len(batch[0])),
+        target=target,
+    )
+
+
 class Run:
     """A model in training with all that belongs to it.
 
@@ -217,7 +232,7 @@ class Run:
         self.model = ArcModel(ModelConfig(puzzles=puzzles, canvas=canvas, **sizes))
         self.model.init(run.seed)
         began = time.monotonic()
-        self.step = self._compiled_step()
+        self.step = compiled_step(self.model, run, self.batch(0))
         self.held_out = self.dataset.held_out()
         self.evaluator = Evaluator(self.model, len(self.held_out), run.depth)
         self.compile_seconds = time.monotonic() - began
@@ -225,17 +240,6 @@ class Run:
         self.schedule = Schedule(run.lr, warmup=run.warmup)
         self.puzzle_schedule = Schedule(run.puzzle_lr, warmup=run.warmup)
         self.started_at = 0
-
-    def _compiled_step(self) -> jpmhc.TrainStep:
-        run = self.config
-        return jpmhc.TrainStep(
-            self.model,
-            self.model.loss,
-            AdamAtan2(lr=run.lr, weight_decay=run.weight_decay),
-            *self.batch(0),
-            sparse_optimizer=SignSGD(lr=run.puzzle_lr, weight_decay=run.puzzle_decay),
-            carry=self.model.initial_state(run.batch),
-        )
 
     def batch(self, step: int) -> tuple[np.ndarray, ...]:
         """The batch of a training step."""
@@ -336,11 +340,20 @@ def train(run: Run, options: Options) -> float:
 # ---- what is left in the output folder ----
 
 
-def write_ptx(step: jpmhc.TrainStep, folder: Path) -> dict[str, object]:
-    """Writes the step's kernels as PTX; returns what the summary says of it."""
-    if not hasattr(step, "write_ptx"):
-        return {"written": False, "reason": "this build writes no PTX"}
-    return {"written": True, "chip": CHIP, **step.write_ptx(folder, CHIP)}
+def write_ptx(run: Run, folder: Path) -> dict[str, object]:
+    """Writes the step's kernels as PTX with a report; returns what the summary says of them.
+
+    The bytes in the report are counted by the emulator, which takes a step of the trained model
+    on one grid with the very same kernels; its loss is given beside the CPU's.
+    """
+    model = ArcModel(run.model.config).init()
+    model.load_state_dict(run.model.state_dict())
+    batch = staggered_batch(run.dataset, 0, 1, run.config.depth)
+    state = model.initial_state(1)
+    loss, _ = jpmhc.compile(model.loss, state, *batch)(state, *batch)
+    emulated = compiled_step(model, run.config, batch, target="emulator")
+    losses = {"cpu_loss": float(loss), "emulated_loss": emulated(*batch)}
+    return {"chip": CHIP, **losses, **run.step.write_ptx(folder, CHIP, measured=emulated)}
 
 
 def finish(run: Run, options: Options, seconds: float) -> dict[str, object]:
@@ -368,7 +381,7 @@ def finish(run: Run, options: Options, seconds: float) -> dict[str, object]:
         "test": scores.as_dict(),
         "voted_exact_grids": voted_exact(run.dataset, examples, predictions),
         "baselines": {name: value.as_dict() for name, value in others.items()},
-        "ptx": write_ptx(run.step, options.out / "ptx"),
+        "ptx": write_ptx(run, options.out / "ptx"),
     }
     write_summary(options.out / "summary.json", **summary)
     draw(run, options.out / "report.png", records, others, predictions[plain])
@@ -410,6 +423,11 @@ def describe(summary: Mapping) -> str:
     lines.append(
         f"loss {summary['first_loss']:.3f} → {summary['last_loss']:.3f} in {summary['steps']} "
         f"steps, {summary['train_seconds']:.0f} s, {summary['tokens_per_second']} tokens/s"
+    )
+    ptx = summary["ptx"]
+    lines.append(
+        f"{ptx['kernels']} kernels for {ptx['chip']} ({ptx['assembler']}); loss of a grid on the "
+        f"emulator {ptx['emulated_loss']:.6f}, on the CPU {ptx['cpu_loss']:.6f}"
     )
     return "\n".join(lines)
 
