@@ -121,8 +121,10 @@ public:
     auto require = [&](Val condition) {
       result = result ? result && condition : condition;
     };
+    // Written with < and >: LLVM prefers them, and would exchange the sides of
+    // every selection under <=, which then is no masked multiply-add.
     if (causal)
-      require(key <= query);
+      require(key < query + 1.0);
     if (window)
       require(key + static_cast<double>(window) > query);
     if (segments)
