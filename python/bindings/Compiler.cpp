@@ -5,6 +5,7 @@
 
 #include "Bindings.h"
 
+#include "jpmhc/Dialect/JPMHC/Transforms/Passes.h"
 #include "jpmhc/Frontend/GraphBuilder.h"
 #include "jpmhc/Pipelines/Pipelines.h"
 #include "jpmhc/Runtime/Launch.h"
@@ -12,6 +13,7 @@
 #include "jpmhc/Target/Package.h"
 
 #include "mlir/Pass/PassManager.h"
+#include "mlir/Transforms/Passes.h"
 
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
@@ -212,7 +214,13 @@ struct Stage {
   const char *name;
   void (*build)(mlir::OpPassManager &);
 };
+static void buildDifferentiated(mlir::OpPassManager &pm) {
+  pm.addPass(createDifferentiate());
+  pm.addPass(mlir::createCanonicalizerPass());
+  pm.addPass(mlir::createCSEPass());
+}
 static constexpr Stage stageTable[] = {
+    {"differentiated", buildDifferentiated},
     {"kernels", buildToKernelsPipeline},
 };
 

@@ -5,14 +5,18 @@ from __future__ import annotations
 
 import hashlib
 import os
+import tempfile
 from pathlib import Path
 
 
 def cache_directory() -> Path:
-    """``JPMHC_CACHE_DIR``, else ``jpmhc`` in the user's cache directory."""
+    """``JPMHC_CACHE_DIR``, else ``jpmhc`` in the user's cache directory.
+
+    An empty variable switches the cache off: then it is a folder for temporary files.
+    """
     named = os.environ.get("JPMHC_CACHE_DIR")
-    if named:
-        return Path(named)
+    if named is not None:
+        return Path(named) if named else Path(tempfile.gettempdir()) / "jpmhc"
     base = os.environ.get("XDG_CACHE_HOME")
     return (Path(base) if base else Path.home() / ".cache") / "jpmhc"
 
