@@ -12,6 +12,7 @@ from jpmhc import _text, _tree
 from jpmhc._location import here
 from jpmhc.compiler import Compiled
 from jpmhc.dtypes import is_float
+from jpmhc.elementwise import astype
 from jpmhc.errors import DTypeError, ShapeError
 from jpmhc.functions import flatten_results, is_value
 from jpmhc.nn.module import Parameter
@@ -174,10 +175,10 @@ class _Vjp(_Transform):
         seeds = [as_tensor(leaf) for leaf in _tree.flatten(cotangent, is_value)[0]]
 
         def check(results: list[Tensor]) -> list[Tensor]:
-            want, got = [r.type for r in results[: len(seeds)]], [s.type for s in seeds]
+            want, got = [r.shape for r in results[: len(seeds)]], [s.shape for s in seeds]
             if want != got:
                 raise ShapeError("cotangents", expected=want, given=got, where=here())
-            return seeds
+            return [astype(s, r.dtype) for s, r in zip(seeds, results, strict=False)]
 
         return _pull(self._fn, args, self._wrt, check)
 
@@ -186,7 +187,8 @@ def vjp(fn: Callable[..., Any], wrt: int | Sequence[int] | None = None) -> Calla
     """``pullback(cotangent, *args) -> (value, gradient)`` of a function with any results.
 
     Args:
-        fn: any traced function.
+        fn: any traced function; cotangents are those of its first results, and take their
+            element types.
         wrt: as for `value_and_grad`; numbers count the arguments of `fn`.
     """
     return _Vjp(fn, wrt)

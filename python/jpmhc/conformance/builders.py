@@ -111,22 +111,25 @@ def _hyper_connection(attrs: Attributes) -> Function:
 def _moments(
     step: Callable[..., tuple[Tensor, Tensor, Tensor]],
 ) -> Callable[[Attributes], Function]:
-    """An optimiser with two moments: the parameter after each of the given gradients."""
+    """An optimiser with two moments: the parameter after each of the given gradients.
+
+    Master weights and moments are f32 whatever the storage type of the case.
+    """
 
     def build(attrs: Attributes) -> Function:
         options = dict(attrs)
         rate = options.pop("lr")
 
         def run(p: Tensor, grads: Tensor) -> Tensor:
-            shape = p.shape
-            p = elementwise.reshape(p, (p.size,))
+            shape, dtype = p.shape, p.dtype
+            p = elementwise.astype(elementwise.reshape(p, (p.size,)), "f32")
             m = elementwise.full(p.shape, 0.0, "f32")
             v = elementwise.full(p.shape, 0.0, "f32")
             after = []
             for t in range(grads.shape[0]):
-                g = elementwise.reshape(grads[t], p.shape)
+                g = elementwise.astype(elementwise.reshape(grads[t], p.shape), "f32")
                 p, m, v = step(p, g, m, v, lr=rate, step=t + 1, **options)
-                after.append(elementwise.reshape(p, shape))
+                after.append(elementwise.astype(elementwise.reshape(p, shape), dtype))
             return elementwise.stack(after)
 
         return run
