@@ -707,14 +707,19 @@ void KernelBuilder::storeChannels(Channels channels, Val value, Value memref,
 }
 
 void KernelBuilder::prefetchChannels(Channels channels, Value memref,
-                                     ArrayRef<Val> indices) {
+                                     ArrayRef<Val> indices, bool isWrite) {
   if (groupSize() == 1)
     return;
+  constexpr int64_t kLine = 64;
+  int64_t bytes =
+      cast<MemRefType>(memref.getType()).getElementTypeBitWidth() / 8;
   SmallVector<Val> position(indices);
   position.push_back(channels.first);
-  memref::PrefetchOp::create(builder, loc, memref, values(position),
-                             /*isWrite=*/false, /*localityHint=*/3,
-                             /*isDataCache=*/true);
+  for (int64_t i = 0; i < groupSize(); i += kLine / bytes) {
+    position.back() = channels.first + static_cast<double>(i);
+    memref::PrefetchOp::create(builder, loc, memref, values(position), isWrite,
+                               /*localityHint=*/3, /*isDataCache=*/true);
+  }
 }
 
 Val KernelBuilder::splatChannels(Val scalar) {

@@ -27,12 +27,17 @@ using namespace jpmhc;
 
 namespace {
 
+/// Tokens that a CPU fetches ahead: rows of a group lie a whole token apart,
+/// which hardware does not foresee.
+constexpr double kAhead = 16;
+
 /// Emits a filter over [batch, T, D], forward or adjoint, one pass or two.
 /// `use` gets its value at each token.
 class FilterKernel {
 public:
   struct Point {
     Val batch, token;
+    Val ahead; ///< a later token, to prefetch
     Channels channels;
     Val input; ///< f32, as loaded
     Val value; ///< f64
@@ -284,6 +289,8 @@ private:
     SmallVector<Val> out = k.loop(
         lower, upper, k.index(1), init, [&](Val i, ArrayRef<Val> carried) {
           Val at = start + i, token = tokenAt(s, at);
+          Val ahead = tokenAt(s, min(at + kAhead, s.length - 1.0));
+          k.prefetchChannels(walk.channels, input, {walk.batch, ahead});
           Val x = loadInput(walk, s, at), share = shareOf(s, at);
           SmallVector<Val> next{carried[0] + firstTerm(walk, s, at, x)};
           auto window = [&](unsigned pass) {
@@ -299,6 +306,7 @@ private:
           }
           Point point{walk.batch,
                       token,
+                      ahead,
                       walk.channels,
                       x,
                       adjoint ? value : value * share,
@@ -410,6 +418,8 @@ void SidePathOp::emitKernel(KernelBuilder &k, ValueRange inputs,
   filter.emit(
       0,
       [&](const FilterKernel::Point &p, ArrayRef<Val>) {
+        k.prefetchChannels(p.channels, attn, {p.batch, p.ahead});
+        k.prefetchChannels(p.channels, out, {p.batch, p.ahead}, true);
         whereOwned(k, p, [&] {
           Val a = k.loadChannels(p.channels, attn, {p.batch, p.token});
           k.storeChannels(p.channels, p.input + a + gate * k.toFloat(p.value),
@@ -432,6 +442,8 @@ void SidePathVjpOp::emitKernel(KernelBuilder &k, ValueRange inputs,
   filter.emit(
       1,
       [&](const FilterKernel::Point &p, ArrayRef<Val> carried) {
+        k.prefetchChannels(p.channels, x, {p.batch, p.ahead});
+        k.prefetchChannels(p.channels, dx, {p.batch, p.ahead}, true);
         Val w = k.toFloat(p.value);
         whereOwned(k, p, [&] {
           k.storeChannels(p.channels, p.input + gate * w, dx,

@@ -221,7 +221,7 @@ public:
                      llvm::ArrayRef<Val> indices);
   /// Hints that memref[indices..., channels] will be read soon.
   void prefetchChannels(Channels channels, mlir::Value memref,
-                        llvm::ArrayRef<Val> indices);
+                        llvm::ArrayRef<Val> indices, bool isWrite = false);
   /// A value of a group, equal everywhere, of f32 or f64.
   Val splatChannels(Val scalar);
   /// A whole group of numbers from position `indices` on, in the buffer's type
