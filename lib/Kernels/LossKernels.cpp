@@ -145,16 +145,20 @@ static Val stablemax(Val x) {
   return select(x < x.builder().f32(0), 1.0 / a, a);
 }
 
+/// An infinite logit has no probability.
+static Val nanIfInfinite(Val weight, Val value) {
+  KernelBuilder &k = weight.builder();
+  Val infinity = k.f32(std::numeric_limits<double>::infinity());
+  return select(equal(weight, infinity), notANumber(k), value);
+}
+
 void StablemaxCrossEntropyOp::emitKernel(KernelBuilder &k, ValueRange inputs,
                                          ValueRange outputs) {
-  Val infinity = k.f32(std::numeric_limits<double>::infinity());
   emitMeanLoss(k, inputs[0], inputs[1], outputs[0], getIgnoreIndex(),
                [&](Val row, const Target &t) {
                  Val rest = restOf(k, inputs[0], row, t.position, stablemax);
                  Val weight = stablemax(t.logit);
-                 // An infinite logit has no probability.
-                 return select(equal(weight, infinity), notANumber(k),
-                               log1p(rest / weight));
+                 return nanIfInfinite(weight, log1p(rest / weight));
                });
 }
 
@@ -163,7 +167,8 @@ void StablemaxCrossEntropyVjpOp::emitKernel(KernelBuilder &k, ValueRange inputs,
   emitGradient(k, inputs[0], inputs[1], inputs[2], outputs[0], getIgnoreIndex(),
                [&](Val row, const Target &t) {
                  Val rest = restOf(k, inputs[0], row, t.position, stablemax);
-                 Val inverse = 1.0 / (rest + stablemax(t.logit));
+                 Val total = rest + stablemax(t.logit);
+                 Val inverse = nanIfInfinite(total, 1.0 / total);
                  return std::pair<Val, std::function<Val(Val)>>(
                      -rest * inverse / (1.0 + abs(t.logit)), [=](Val x) {
                        return stablemax(x) * inverse / (1.0 + abs(x));
