@@ -375,9 +375,17 @@ def adam_atan2(
     step: Any,
     betas: tuple[float, float] = (0.9, 0.95),
     weight_decay: float = 0.0,
+    bias_correction: str = "outside",
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """One AdamAtan2 step ``p -= lr/(1-β₁^t) · atan2(m, sqrt(v)/sqrt(1-β₂^t))``; as `adamw`."""
-    return _moment_step("jpmhc.adam_atan2", p, g, m, v, lr, step, betas, weight_decay, {})
+    """One AdamAtan2 step ``p -= lr/(1-β₁^t) · atan2(m, sqrt(v)/sqrt(1-β₂^t))``; as `adamw`.
+
+    Args:
+        bias_correction: "inside" takes ``p -= lr · atan2(m/(1-β₁^t), sqrt(v/(1-β₂^t)))`` instead.
+    """
+    kind = _enumerated("bias_correction", bias_correction, ("outside", "inside"))
+    return _moment_step(
+        "jpmhc.adam_atan2", p, g, m, v, lr, step, betas, weight_decay, {"bias_correction": kind}
+    )
 
 
 def _moment_step(

@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 
 from jpmhc import ops
-from jpmhc.errors import ConfigError
+from jpmhc._location import here
+from jpmhc.errors import ConfigError, unknown_name
 from jpmhc.tracing import Tensor
 
 
@@ -49,6 +50,9 @@ class Optimizer:
             value = getattr(self, item.name)
             if item.name == "betas":
                 _check_betas(value)
+            elif item.name == "bias_correction":
+                if value not in ("outside", "inside"):
+                    raise unknown_name(item.name, value, ("outside", "inside"), where=here())
             else:
                 check_rate(value, f"{item.name} of {type(self).__name__}")
 
@@ -100,16 +104,22 @@ class AdamW(DenseOptimizer):
 
 @dataclass(frozen=True)
 class AdamAtan2(DenseOptimizer):
-    """``p -= lr/(1-β₁^t) · atan2(m, sqrt(v)/sqrt(1-β₂^t))``: Adam without an epsilon."""
+    """``p -= lr/(1-β₁^t) · atan2(m, sqrt(v)/sqrt(1-β₂^t))``: Adam without an epsilon.
+
+    Args:
+        bias_correction: "inside" corrects m within the arctangent instead.
+    """
 
     betas: tuple[float, float] = (0.9, 0.95)
+    bias_correction: str = "outside"
 
     def update(
         self, p: Tensor, g: Tensor, m: Tensor, v: Tensor, lr: Any, step: Any, decay: bool
     ) -> tuple[Tensor, Tensor, Tensor]:
         return ops.adam_atan2(
-            p, g, m, v, lr=lr, step=step, betas=self.betas, weight_decay=self._decay(decay)
-        )
+            p, g, m, v, lr=lr, step=step, betas=self.betas,
+            weight_decay=self._decay(decay), bias_correction=self.bias_correction,
+        )  # fmt: skip
 
 
 @dataclass(frozen=True)

@@ -79,9 +79,9 @@ def expected_bits(n, seed, step, site):
     return np.stack(words, axis=1).reshape(-1)[:n]
 
 
-def random(name, shape, dtype, seed, step, site):
-    def build(*numbers):
-        return emit(f"jpmhc.{name}", list(numbers), {}, [tensor_type(shape, dtype)])[0]
+def random(function, shape, seed, step, site):
+    def build(seed, step, site):
+        return function(shape, seed, step, site=site)
 
     compiled = jpmhc.compile(build, *(jpmhc.scalar_spec("i64") for _ in range(3)))
     return np.asarray(compiled(seed, step, site)).reshape(-1)
@@ -95,13 +95,13 @@ SHAPES = [(), (0, 3), (1,), (2, 3), (5, 7), (2048,), (2051,), (3, 700, 2)]
 @pytest.mark.parametrize("shape", SHAPES)
 def test_random_bits_are_philox_of_seed_step_site_and_element(shape, seed, step, site):
     n = int(np.prod(shape))
-    bits = random("random_bits", shape, "i32", seed, step, site)
+    bits = random(ops.random_bits, shape, seed, step, site)
     np.testing.assert_array_equal(bits.astype(np.uint32), expected_bits(n, seed, step, site))
 
 
 def test_uniform_numbers_are_the_upper_bits():
     bits = expected_bits(2051, 5, 6, 7)
-    got = random("random_uniform", (2051,), "f32", 5, 6, 7)
+    got = random(ops.random_uniform, (2051,), 5, 6, 7)
     np.testing.assert_array_equal(got, (bits >> 8) * np.float32(2.0**-24))
 
 
@@ -112,13 +112,13 @@ def test_normal_numbers_are_box_and_mullers():
     rest = np.floor(bits[1::2] % 2**30 / 2**6) * 2.0**-24 - 0.5
     angle, radius = (quarter + rest) * np.pi / 2, np.sqrt(-2 * np.log(u))
     want = np.stack([radius * np.cos(angle), radius * np.sin(angle)], axis=1).reshape(-1)
-    got = random("random_normal", (2051,), "f32", 5, 6, 7)
+    got = random(ops.random_normal, (2051,), 5, 6, 7)
     # A radius up to 5.8 times the roundings of log, sqrt, cos and a product.
     assert np.abs(got - want[:2051]).max() < 5.8 * 4 * EPS
 
 
 def test_normal_numbers_have_the_moments_of_a_normal_distribution():
-    x = random("random_normal", (1 << 18,), "f32", 11, 0, 0).astype(np.float64)
+    x = random(ops.random_normal, (1 << 18,), 11, 0, 0).astype(np.float64)
     n = x.size
     # Five standard deviations of each estimate.
     for power, moment, variance in ((1, 0, 1), (2, 1, 2), (3, 0, 15), (4, 3, 96)):
@@ -132,8 +132,8 @@ def test_dropout_keeps_what_the_uniform_numbers_say(dtype):
     x[0, :8] = NAN  # a dropped NaN is gone
     rate = np.float32(0.375)
 
-    def build(x, *numbers):
-        return op("dropout", [x, *numbers], {"rate": _text.f32(rate)}, x.type)
+    def build(x, seed, step, site):
+        return ops.dropout(x, float(rate), seed, step, site=site)
 
     numbers = [jpmhc.scalar_spec("i64") for _ in range(3)]
     got = jpmhc.compile(build, x, *numbers)(x, 1, 2, 3)
@@ -282,16 +282,9 @@ def test_no_valid_target_gives_zero(name, rows):
 # ---- optimiser steps ----
 
 
-def adam_atan2(p, g, m, v, *, lr=1e-2, step=1, betas=(0.9, 0.95), decay=0.0, correction="outside"):
-    attributes = {
-        "beta1": _text.f32(betas[0]),
-        "beta2": _text.f32(betas[1]),
-        "weight_decay": _text.f32(decay),
-        "bias_correction": f"#jpmhc.bias_correction<{correction}>",
-    }
-
+def adam_atan2(p, g, m, v, *, lr=1e-2, step=1, **options):
     def build(p, g, m, v, lr, step):
-        return op("adam_atan2", [p, g, m, v, lr, step], attributes, p.type, m.type, v.type)
+        return ops.adam_atan2(p, g, m, v, lr=lr, step=step, **options)
 
     scalars = jpmhc.scalar_spec("f32"), jpmhc.scalar_spec("i64")
     return jpmhc.compile(build, p, g, m, v, *scalars)(p, g, m, v, lr, step)
@@ -319,7 +312,9 @@ def test_adam_atan2_corrects_the_bias_where_it_is_told_to(correction, step):
     shape, betas, lr, decay = (3, 50), (np.float32(0.9), np.float32(0.95)), np.float32(0.03), 0.25
     p, g, m = (draw(*shape, seed=i) for i in range(3))
     v = draw(*shape, seed=4) ** 2
-    got = adam_atan2(p, g, m, v, lr=lr, step=step, betas=betas, decay=decay, correction=correction)
+    got = adam_atan2(
+        p, g, m, v, lr=lr, step=step, betas=betas, weight_decay=decay, bias_correction=correction
+    )
     p, g, m, v, lr = (np.float64(a) for a in (p, g, m, v, lr))
     b1, b2 = map(float, betas)
     m = b1 * m + (1 - b1) * g
@@ -382,7 +377,7 @@ def test_sign_sgd_without_ids_changes_nothing():
 @pytest.mark.parametrize("n", [0, 1, 4096, 4097, 100_003])
 def test_global_norm(n):
     x = draw(n, scale=3.0)
-    got = run(lambda x: op("global_norm", [x], {}, tensor_type((), "f32")), x)
+    got = run(lambda x: ops.global_norm(x), x)
     want = np.sqrt((x.astype(np.float64) ** 2).sum())
     # Sixteen or more lanes of at most 256 sums each, then as many blocks.
     assert abs(got - want) <= 16 * EPS * want
@@ -391,7 +386,7 @@ def test_global_norm(n):
 def test_global_norm_of_a_nan_is_nan():
     x = draw(5000)
     x[4999] = NAN
-    assert np.isnan(run(lambda x: op("global_norm", [x], {}, tensor_type((), "f32")), x))
+    assert np.isnan(run(lambda x: ops.global_norm(x), x))
 
 
 # ---- threads ----
@@ -409,7 +404,7 @@ def test_results_do_not_depend_on_threads():
             ops.layer_norm(x, gain, gain),
             *op("rms_norm_vjp", [x, g, gain], {}, x.type, gain.type),
             op("embedding_vjp", [g, ids], {}, tensor_type((40, 130), "f32")),
-            op("global_norm", [x], {}, scalar),
+            ops.global_norm(x),
             total,
             op("softmax_cross_entropy_vjp", [x, ids, total], {}, x.type),
             *ops.adam_atan2(x, g, g, g * g, lr=0.1, step=3),
