@@ -17,7 +17,7 @@ using namespace jpmhc;
 static constexpr int64_t kWorkPerTask = 32768;
 
 /// A guess for the iterations of a loop whose bounds are not constants.
-static constexpr int64_t kUnknownTrips = 16;
+static constexpr int64_t kUnknownTrips = 4;
 
 /// Rough number of operations of one iteration of a loop.
 static int64_t workOf(Operation *loop) {
