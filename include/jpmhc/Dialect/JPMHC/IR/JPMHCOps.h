@@ -5,7 +5,9 @@
 #include "jpmhc/Dialect/JPMHC/IR/JPMHCDialect.h"
 #include "jpmhc/Interfaces/DifferentiableOpInterface.h"
 #include "jpmhc/Interfaces/KernelOpInterface.h"
+#include "mlir/IR/PatternMatch.h"
 #include "mlir/IR/SymbolTable.h"
+#include "mlir/Interfaces/ControlFlowInterfaces.h"
 #include "mlir/Interfaces/InferTypeOpInterface.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 
