@@ -125,6 +125,7 @@ class Program:
         """
         if target not in TARGETS:
             raise unknown_name("target", target, TARGETS, where=here())
+
         def build() -> Any:
             self.trace.graph.verify()
             return _core.compile(self.trace.graph, target)

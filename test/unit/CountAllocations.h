@@ -47,4 +47,21 @@ posix_memalign(void **memory, size_t alignment, size_t bytes) {
 }
 }
 
+/// Allocations of ten steps once every worker has run. A worker makes its
+/// thread-local storage of the libraries when it first runs, and which step
+/// that is depends on the scheduler: rounds of ten steps are repeated until one
+/// allocates nothing, so code that allocates in every step always shows.
+template <typename Step> int64_t allocationsOfTenSteps(Step step) {
+  int64_t counted = 0;
+  for (int round = 0; round < 20; ++round) {
+    int64_t before = allocations;
+    for (int i = 0; i < 10; ++i)
+      step();
+    counted = allocations - before;
+    if (counted == 0)
+      break;
+  }
+  return counted;
+}
+
 #endif // JPMHC_TEST_UNIT_COUNTALLOCATIONS_H
