@@ -91,7 +91,8 @@ def sanitizer_environment(sanitizer: str | None) -> dict[str, str]:
     """Settings under which LLVM's own uninstrumented libraries raise no false alarm."""
     environment = dict(os.environ)
     if sanitizer == "address":
-        # Containers cross into LLVM's libraries, which do not annotate them; the interpreter leaks by design.
+        # Containers cross into LLVM's libraries, which do not annotate them; the interpreter
+        # leaks by design.
         environment["ASAN_OPTIONS"] = (
             "detect_container_overflow=0:detect_leaks=0:detect_odr_violation=0"
         )

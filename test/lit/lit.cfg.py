@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+# ruff: noqa: F821 (lit defines `config` for this file)
 """lit configuration: every .mlir file below is a test; tools come from the build and from LLVM."""
 
 import os

@@ -137,6 +137,10 @@ static llvm::Expected<std::vector<CPUObject>> buildKernels(
   std::vector<CPUObject> objects(kernels.size());
   llvm::Error failure = llvm::Error::success();
   std::mutex mutex;
+  // A pass manager loads the dialects its passes need, which must not happen on
+  // several threads at once.
+  if (!kernels.empty())
+    kernels.front().second->getContext()->loadAllAvailableDialects();
   llvm::DefaultThreadPool pool(llvm::hardware_concurrency());
   for (size_t i = 0; i < kernels.size(); ++i)
     pool.async([&, i] {
