@@ -7,8 +7,6 @@
 #include "jpmhc/Runtime/Launch.h"
 #include "llvm/ExecutionEngine/Orc/LLJIT.h"
 #include "llvm/Support/Process.h"
-#include "llvm/Support/ThreadPool.h"
-#include <mutex>
 
 using namespace mlir;
 using namespace jpmhc;
@@ -130,31 +128,18 @@ static llvm::Expected<CPUObject> buildKernel(llvm::StringRef name,
   return CPUObject{name.str(), std::move(*code)};
 }
 
-/// All kernels, on as many threads as there are processors; in order.
+/// All kernels, in order and one after the other: pass managers of several
+/// threads on one context crashed now and then.
 static llvm::Expected<std::vector<CPUObject>> buildKernels(
     std::vector<std::pair<std::string, OwningOpRef<ModuleOp>>> &kernels,
     const CPUOptions &options, llvm::StringRef settings) {
-  std::vector<CPUObject> objects(kernels.size());
-  llvm::Error failure = llvm::Error::success();
-  std::mutex mutex;
-  // A pass manager loads the dialects its passes need, which must not happen on
-  // several threads at once.
-  if (!kernels.empty())
-    kernels.front().second->getContext()->loadAllAvailableDialects();
-  llvm::DefaultThreadPool pool(llvm::hardware_concurrency());
-  for (size_t i = 0; i < kernels.size(); ++i)
-    pool.async([&, i] {
-      auto object =
-          buildKernel(kernels[i].first, *kernels[i].second, options, settings);
-      std::lock_guard<std::mutex> lock(mutex);
-      if (object)
-        objects[i] = std::move(*object);
-      else
-        failure = llvm::joinErrors(std::move(failure), object.takeError());
-    });
-  pool.wait();
-  if (failure)
-    return failure;
+  std::vector<CPUObject> objects;
+  for (auto &[name, kernel] : kernels) {
+    auto object = buildKernel(name, *kernel, options, settings);
+    if (!object)
+      return object.takeError();
+    objects.push_back(std::move(*object));
+  }
   return objects;
 }
 
