@@ -29,6 +29,10 @@ static LogicalResult recordAliases(func::FuncOp function) {
              << i
              << " to be updated in place and returned, got a result in a "
                 "buffer of its own";
+  // From here on the aliases say it; the LLVM dialect would warn of the mark.
+  for (unsigned i = 0; i < function.getNumArguments(); ++i)
+    function.removeArgAttr(
+        i, StringAttr::get(function.getContext(), kInPlaceAttrName));
   function->setAttr(kAliasesAttrName,
                     DenseI64ArrayAttr::get(function.getContext(), aliases));
   return success();
