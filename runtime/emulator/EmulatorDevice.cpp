@@ -11,6 +11,7 @@
 #include "llvm/Support/MathExtras.h"
 
 #include <cstdlib>
+#include <cstring>
 #include <mutex>
 #include <random>
 
@@ -66,9 +67,12 @@ public:
   int32_t fill(void *target, int32_t value, int64_t bytes, void *) override {
     return jpmhcFill(cpu, nullptr, target, value, bytes);
   }
+  /// Full of NaNs, so that what a kernel reads before anything wrote it shows.
   void *allocate(int64_t bytes) override {
     void *memory = nullptr;
-    return jpmhcAlloc(cpu, bytes, &memory) == JPMHC_OK ? memory : nullptr;
+    if (jpmhcAlloc(cpu, bytes, &memory) != JPMHC_OK)
+      return nullptr;
+    return std::memset(memory, 0xff, bytes);
   }
   void deallocate(void *memory, int64_t) override { jpmhcFree(cpu, memory); }
 

@@ -64,7 +64,7 @@ static json::Object makeReport(const GPUProgram &program,
                       {"chip", chip},
                       {"assembler", assembly.assembled
                                         ? "ptxas " + assembly.release
-                                        : "not assembled: " + assembly.note},
+                                        : assembly.note},
                       {"kernels", std::move(kernels)}};
 }
 

@@ -6,6 +6,8 @@
 #include "jpmhc/Runtime/EmulatorDevice.h"
 #include "jpmhc/Runtime/Launch.h"
 
+#include <cmath>
+
 using namespace jpmhc::test;
 using namespace jpmhc::emulator;
 
@@ -107,6 +109,7 @@ TEST_F(DeviceTest, MemoryCopiesAndProducts) {
   void *memory = nullptr;
   ASSERT_EQ(jpmhcAlloc(context, 1000, &memory), JPMHC_OK);
   EXPECT_EQ(jpmhcPeakBytes(context), 1024);
+  EXPECT_TRUE(std::isnan(static_cast<float *>(memory)[200])); // unwritten
   ASSERT_EQ(jpmhcCopy(context, nullptr, memory, x.data(), 400), JPMHC_OK);
   EXPECT_EQ(static_cast<float *>(memory)[99], 1.0f);
   float a[4] = {1, 2, 3, 4}, b[4] = {5, 6, 7, 8}, c[4];
