@@ -11,8 +11,10 @@ if(JPMHC_CCACHE)
       CCACHE_BASEDIR=${CMAKE_SOURCE_DIR} CCACHE_NOHASHDIR=1 ${JPMHC_CCACHE})
 endif()
 
-# The build id is part of the key of everything the compiler caches.
-add_link_options(-fuse-ld=lld -Wl,--build-id=sha1)
+if(JPMHC_COMPILER)
+  # The build id is part of the key of everything the compiler caches.
+  add_link_options(-fuse-ld=lld -Wl,--build-id=sha1)
+endif()
 
 set(JPMHC_SANITIZER "" CACHE STRING "address (with undefined behaviour) or thread; empty for none")
 set_property(CACHE JPMHC_SANITIZER PROPERTY STRINGS "" address thread)
@@ -29,6 +31,11 @@ elseif(JPMHC_SANITIZER)
 endif()
 if(CMAKE_CXX_COMPILER_ID MATCHES Clang)
   add_compile_options("$<$<COMPILE_LANGUAGE:CXX>:SHELL:-Xclang -fno-pch-timestamp>")
+endif()
+
+# What follows is for code that uses MLIR.
+if(NOT JPMHC_COMPILER)
+  return()
 endif()
 
 # One precompiled header serves all C++ that includes MLIR (a file costs 7-10 s without, under 2 s with it).

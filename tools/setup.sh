@@ -7,7 +7,7 @@ set -eu
 PYTHON=${PYTHON:-python3}
 VENV=${VENV:-.venv}
 PACKAGES="llvm-22-dev libmlir-22-dev mlir-22-tools llvm-22-tools clang-22 clang-format-22 lld-22 libclang-rt-22-dev
-cmake ninja-build libgtest-dev"
+cmake ninja-build libgtest-dev libeigen3-dev"
 
 fail() {
   echo "setup: $*" >&2

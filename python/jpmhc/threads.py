@@ -3,8 +3,12 @@
 
 from __future__ import annotations
 
-from jpmhc import _core
 from jpmhc.errors import ConfigError
+
+try:
+    from jpmhc import _core as _pool
+except ImportError:  # a build without the compiler; the pool is the same
+    from jpmhc import _spectral as _pool
 
 
 def set_num_threads(count: int) -> None:
@@ -15,9 +19,9 @@ def set_num_threads(count: int) -> None:
     """
     if isinstance(count, bool) or not isinstance(count, int) or count < 1:
         raise ConfigError("number of threads", expected="an integer ≥ 1", given=repr(count))
-    _core.set_num_threads(count)
+    _pool.set_num_threads(count)
 
 
 def get_num_threads() -> int:
     """The present number of threads."""
-    return _core.get_num_threads()
+    return _pool.get_num_threads()
