@@ -1,0 +1,87 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Texts that surround what is to be found: the haystacks of `needle` and `ruler`."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from jpmhc.errors import DataError
+
+__all__ = ["Filler", "split_sentences", "words_of"]
+
+# A sentence ends at . ! or ?, with the quotes and brackets that close it.
+_SENTENCE = re.compile(r"\S.*?(?:[.!?]+[\"')\]]*(?=\s|$)|$)", re.DOTALL)
+_WORD = re.compile(r"[^\W_]+(?:'[^\W_]+)?")
+
+
+def split_sentences(text: str) -> list[str]:
+    """The sentences of a text, each on one line; abbreviations end a sentence too."""
+    return _SENTENCE.findall(" ".join(text.split()))
+
+
+def words_of(text: str) -> list[str]:
+    """The words of a text in lower case, without the 's of a possessive."""
+    return [word.lower().removesuffix("'s") for word in _WORD.findall(text)]
+
+
+@dataclass(frozen=True)
+class Filler:
+    """Running text, cut into sentences.
+
+    Attributes:
+        sentences: in the order of the text.
+        name: the file's name.
+        sha256: of the file.
+    """
+
+    sentences: tuple[str, ...]
+    name: str
+    sha256: str
+
+    @classmethod
+    def from_file(cls, path: str | os.PathLike) -> Filler:
+        """A UTF-8 text file, or a `.json` file of an object with a field "text".
+
+        Raises:
+            DataError: the file cannot be read, is not UTF-8, lacks the field, or has no words.
+        """
+        try:
+            content = Path(path).read_bytes()
+            text = content.decode()
+            if Path(path).suffix == ".json":
+                text = json.loads(text)["text"]
+            sentences = tuple(split_sentences(text))
+        except OSError as error:
+            message = "cannot read the filler"
+            raise DataError(message, given=error.strerror or error, where=path) from error
+        except UnicodeDecodeError as error:
+            where = f"{path}: byte {error.start}"
+            raise DataError("filler is not UTF-8", given=error.reason, where=where) from error
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            expected = 'an object with a string "text"'
+            raise DataError("bad filler", expected=expected, given=error, where=path) from error
+        if not sentences:
+            raise DataError("filler has no words", where=path)
+        return cls(sentences, Path(path).name, hashlib.sha256(content).hexdigest())
+
+    @cached_property
+    def words(self) -> list[str]:
+        """The text split at white space."""
+        return " ".join(self.sentences).split(" ")
+
+    def where(self, keep: Callable[[str], bool]) -> Filler:
+        """The sentences that a function keeps."""
+        return Filler(tuple(s for s in self.sentences if keep(s)), self.name, self.sha256)
+
+    def part(self, begin: float, end: float) -> Filler:
+        """The sentences from one fraction of their number to another."""
+        count = len(self.sentences)
+        kept = self.sentences[round(begin * count) : round(end * count)]
+        return Filler(kept, self.name, self.sha256)
