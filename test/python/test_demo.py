@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from jpmhc import manifolds
-from jpmhc.data.arc import IGNORE, ArcDataset, Task, load_tasks
+from jpmhc.data.arc import IGNORE, Task, load_tasks
 from jpmhc.errors import CheckpointError, ConfigError
 from jpmhc.experiments import arc
 from jpmhc.experiments.arc_model import ArcModel, ModelConfig
@@ -44,9 +44,9 @@ def options(folder, steps, **others):
 
 
 def test_a_row_keeps_its_grid_for_depth_steps_and_then_takes_the_next():
-    data = ArcDataset(tasks(), augmentations=2)
     batch, depth = 6, 3
-    seen = [arc.staggered_batch(data, step, batch, depth) for step in range(9)]
+    data = arc.batches_of(arc.puzzles_of(tasks(), arc.RunConfig(augmentations=2)), batch, 0)
+    seen = [arc.staggered_batch(data, step, depth) for step in range(9)]
     assert seen[0][3].all()
     for step in range(1, 9):
         tokens, labels, ids, fresh = seen[step]
@@ -55,7 +55,7 @@ def test_a_row_keeps_its_grid_for_depth_steps_and_then_takes_the_next():
             same = np.array_equal(tokens[row], seen[step - 1][0][row])
             same &= ids[row] == seen[step - 1][2][row]
             assert fresh[row] or same
-    turn = data.batch(1, batch)  # all rows have the second grid when the first row's turn ends
+    turn = data.at_step(1)  # all rows have the second grid when the first row's turn ends
     np.testing.assert_array_equal(seen[3][0][:2], turn.tokens[:2])
     np.testing.assert_array_equal(seen[3][1][:2], turn.labels[:2])
 

@@ -3,11 +3,10 @@
 
     request = {"command": "needle", "seed": 0, "count": 1000}
     with OutputFolder(path, request) as output:
-        with open(output.file("test.jsonl"), "ab") as lines:
-            for k in range(output.done, 1000):
+        for k in range(output.done, 1000):
+            with output.appending("test.jsonl") as lines:
                 lines.write(...)
-                lines.flush()
-                output.advance(k + 1)
+            output.advance(k + 1)
         output.write_card(Card(...))
 
 The data are written to `NAME.partial` and get their name when the block has ended without an
@@ -17,6 +16,7 @@ behind the last `advance`: files are cut to the size they had then, and younger 
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
@@ -26,6 +26,9 @@ import time
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import BinaryIO
+
+import numpy as np
 
 from jpmhc.errors import ConfigError, OutputError
 from jpmhc.files import replacing
@@ -136,6 +139,12 @@ class OutputFolder:
         with _output_errors(self.folder):
             self._store()
 
+    @contextlib.contextmanager
+    def appending(self, name: str) -> Iterator[BinaryIO]:
+        """A file to write at its end; all is handed to the system when the block ends."""
+        with _output_errors(self.file(name)), open(self.file(name), "ab") as file:
+            yield file
+
     def write_text(self, name: str, text: str) -> None:
         """Writes a whole file of UTF-8."""
         with _output_errors(self.file(name)), replacing(self.file(name)) as file:
@@ -144,6 +153,11 @@ class OutputFolder:
     def write_json(self, name: str, value: object) -> None:
         """Writes a whole file of JSON."""
         self.write_text(name, json.dumps(value, ensure_ascii=False) + "\n")
+
+    def write_array(self, name: str, array: np.ndarray) -> None:
+        """Writes a whole file of NumPy's format."""
+        with _output_errors(self.file(name)), replacing(self.file(name)) as file:
+            np.save(file, array, allow_pickle=False)
 
     def write_card(self, card: Card) -> Card:
         """Writes the card as JSON and as Markdown, with the hashes of all other files."""

@@ -51,3 +51,28 @@ def below(random: np.ndarray, limit: int) -> np.ndarray:
 def permutation(seed: int, stream: int, coordinates: tuple[int, ...], size: int) -> np.ndarray:
     """A random permutation of 0..size-1 as int64, shape [size]: the order of random words."""
     return np.argsort(words(seed, stream, coordinates, size), kind="stable")
+
+
+def scattered(seed: int, stream: int, *coordinates: np.ndarray) -> np.ndarray:
+    """A random uint64 word for each place of arrays of coordinates, which are broadcast.
+
+    For many draws, each at its own coordinates: a Philox generator for each would be slow, so
+    that the seed, the stream and the coordinates go one after the other through the finaliser of
+    SplitMix64, which maps uint64 one to one.
+
+    Args:
+        seed, stream: as for `words`.
+        coordinates: arrays of integers in [0, 2**64).
+    """
+    state = np.zeros((), dtype=np.uint64)
+    for part in (seed, stream, *coordinates):
+        state = _mixed(state ^ np.asarray(part, dtype=np.uint64))
+    return state
+
+
+def _mixed(x: np.ndarray) -> np.ndarray:
+    with np.errstate(over="ignore"):  # modulo 2**64 is meant
+        x = x + np.uint64(0x9E3779B97F4A7C15)
+        x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+        x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+        return x ^ (x >> np.uint64(31))

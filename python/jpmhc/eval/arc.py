@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Scores on ARC grids, and two baselines that know no rule.
+"""Scores of single predictions on ARC grids, and two baselines that know no rule.
 
 The baselines give predictions in the form a model gives them, tokens [E, canvas * canvas], and
 are judged by the same `score`.
@@ -7,16 +7,16 @@ are judged by the same `score`.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from jpmhc.data.arc import FIRST_COLOUR, IGNORE, PAD, Examples, Task, decode_grid, encode_grid
+from jpmhc.data.arc.tokens import grid_sizes
 from jpmhc.errors import ShapeError
 
-__all__ = ["Scores", "commonest_colour", "copy_input", "score", "vote"]
+__all__ = ["Scores", "commonest_colour", "copy_input", "score"]
 
 
 @dataclass(frozen=True)
@@ -84,21 +84,19 @@ def score(predictions: np.ndarray, labels: np.ndarray, canvas: int) -> Scores:
     right = predictions == labels
     labelled = labels != IGNORE
     colours = labels >= FIRST_COLOUR
-    asked = np.flatnonzero(labelled.any(axis=1))
-    exact = sum(
-        np.array_equal(
-            decode_grid(predictions[row], canvas),
-            decode_grid(np.where(labelled[row], labels[row], PAD), canvas),
-        )
-        for row in asked
+    sizes, true_sizes = (
+        np.stack(grid_sizes(tokens, canvas))
+        for tokens in (predictions, np.where(labelled, labels, PAD))
     )
+    # Of equal size, so that all cells of the grid are labelled with a colour.
+    exact = (sizes == true_sizes).all(0) & ~(colours & ~right).any(1) & labelled.any(1)
     return Scores(
         cells_right=int((right & labelled).sum()),
         cells=int(labelled.sum()),
         colours_right=int((right & colours).sum()),
         colours=int(colours.sum()),
-        grids_right=int(exact),
-        grids=len(asked),
+        grids_right=int(exact.sum()),
+        grids=int(labelled.any(1).sum()),
     )
 
 
@@ -134,13 +132,3 @@ def commonest_colour(examples: Examples, tasks: Sequence[Task], canvas: int) -> 
 def _commonest(task: Task) -> int:
     cells = np.concatenate([pair.output.reshape(-1) for pair in task.demonstrations])
     return int(np.argmax(np.bincount(cells)))
-
-
-def vote(grids: Sequence[np.ndarray]) -> np.ndarray:
-    """The grid most frequent among several; of those equally frequent the first.
-
-    Meant for the predictions under several augmentations, each inverted first.
-    """
-    keys = [(grid.shape, grid.tobytes()) for grid in grids]
-    winner, _ = Counter(keys).most_common(1)[0]
-    return grids[keys.index(winner)]

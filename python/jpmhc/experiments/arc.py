@@ -24,7 +24,15 @@ import numpy as np
 import jpmhc
 from jpmhc import checkpoint, manifolds, plotting
 from jpmhc.averaging import MovingAverage
-from jpmhc.data.arc import ArcDataset, Examples, decode_grid, load_tasks
+from jpmhc.data.arc import (
+    ArcPuzzles,
+    Examples,
+    Task,
+    TaskSets,
+    TrainingBatches,
+    decode_grid,
+    load_tasks,
+)
 from jpmhc.errors import (
     CheckpointError,
     ConfigError,
@@ -32,7 +40,8 @@ from jpmhc.errors import (
     MissingDependencyError,
     OutputError,
 )
-from jpmhc.eval.arc import Scores, commonest_colour, copy_input, score, vote
+from jpmhc.eval.arc import Scores, commonest_colour, copy_input, score
+from jpmhc.eval.arc_votes import Ballot
 from jpmhc.experiments.arc_model import PLAIN, ArcModel, ModelConfig
 from jpmhc.optim import AdamAtan2, SignSGD
 from jpmhc.training import (
@@ -45,6 +54,7 @@ from jpmhc.training import (
 )
 
 CHIP = "sm_100a"
+CANVAS = 6  # side of the canvas; tasks with larger grids are left out
 STEPS, EVALUATE_EVERY = 2000, 100
 QUICK_STEPS, QUICK_EVALUATE_EVERY = 120, 40
 
@@ -103,20 +113,39 @@ class Options:
 # ---- batches ----
 
 
+def puzzles_of(tasks: Sequence[Task], run: RunConfig) -> ArcPuzzles:
+    """The tasks, whose demonstrations are learnt and whose tests are judged, for a small canvas."""
+    return ArcPuzzles(
+        TaskSets((), tuple(tasks)),
+        variants=run.augmentations,
+        canvas=CANVAS,
+        seed=run.seed,
+        translate=False,
+    )
+
+
+def batches_of(puzzles: ArcPuzzles, batch: int, seed: int) -> TrainingBatches:
+    """Batches in which at most one percent of the examples is dropped."""
+    demonstrations = sum(len(task.demonstrations) for task in puzzles.tasks)
+    epochs = -(-100 * batch // demonstrations)
+    return TrainingBatches(puzzles.training, batch, seed=seed, epochs=epochs)
+
+
 def staggered_batch(
-    dataset: ArcDataset, step: int, batch: int, depth: int
+    batches: TrainingBatches, step: int, depth: int
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """The grids of a training step, each of which stays for `depth` steps in its row.
 
     Rows are replaced at different times, so that every batch has grids at every depth. A function
-    of the data set and the step alone.
+    of the data and the step alone.
 
     Returns:
         tokens i32 [B, S], labels i32 [B, S], puzzle ids i32 [B], and bool [B]: rows that begin.
     """
+    batch = batches.batch_size
     ahead = step + np.arange(batch) * depth // batch
     turns = ahead // depth
-    old, new = (dataset.batch(int(turn), batch) for turn in (turns[0], turns[0] + 1))
+    old, new = (batches.at_step(int(turn)) for turn in (turns[0], turns[0] + 1))
     is_new = turns > turns[0]
     tokens, labels, ids = (
         np.where(is_new.reshape(-1, *[1] * (b.ndim - 1)), b, a)
@@ -146,35 +175,40 @@ class Evaluator:
     def predict(self, examples: Examples) -> np.ndarray:
         """The most likely tokens, int64 [E, S]."""
         found = []
-        for batch in examples.batches(self._batch):
+        for first in range(0, len(examples), self._batch):
+            rows = slice(first, first + self._batch)
+            tokens, ids = examples.inputs[rows], examples.puzzle_ids[rows]
+            fill = self._batch - len(ids)
+            tokens = np.pad(tokens, ((0, fill), (0, 0))).astype(np.int32)
+            ids = np.pad(ids, (0, fill))
             state = self._initial
             for _ in range(self._depth):
-                state, logits = self._step(state, batch.tokens, batch.puzzle_ids)
-            found.append(logits.argmax(-1)[: batch.count])
+                state, logits = self._step(state, tokens, ids)
+            found.append(logits.argmax(-1)[: self._batch - fill])
         return np.concatenate(found)
 
 
-def voted_exact(dataset: ArcDataset, examples: Examples, predictions: np.ndarray) -> int:
+def voted_exact(puzzles: ArcPuzzles, examples: Examples, predictions: np.ndarray) -> int:
     """Test grids that are right by a vote of the predictions under all augmentations.
 
     Each prediction is turned back before the vote; `examples` are those of
-    `dataset.held_out(augmentations)`.
+    `puzzles.evaluation.materialise(augmentations)`.
     """
-    candidates: dict[tuple[int, int], list[np.ndarray]] = {}
-    for (task, pair, number), tokens in zip(examples.origins, predictions, strict=True):
-        grid = decode_grid(tokens, dataset.canvas)
-        back = dataset.augmentation(task, number).invert(grid)
-        candidates.setdefault((task, pair), []).append(back)
+    ballots: dict[tuple[int, int], Ballot] = {}
+    for (task, pair, variant), tokens in zip(examples.origins, predictions, strict=True):
+        augmentation = puzzles.augmentation(task, variant)
+        back = augmentation.invert(decode_grid(tokens, puzzles.canvas))
+        ballots.setdefault((task, pair), Ballot()).add(back, augmentation=augmentation)
     return sum(
-        np.array_equal(vote(grids), dataset.tasks[task].tests[pair].output)
-        for (task, pair), grids in candidates.items()
+        np.array_equal(ballot.ranking()[0].grid, puzzles.tasks[task].tests[pair].output)
+        for (task, pair), ballot in ballots.items()
     )
 
 
-def baselines(dataset: ArcDataset, examples: Examples) -> dict[str, Scores]:
+def baselines(puzzles: ArcPuzzles, examples: Examples) -> dict[str, Scores]:
     """Scores of two predictions that know no rule, for comparison."""
-    canvas = dataset.canvas
-    colour = commonest_colour(examples, dataset.tasks, canvas)
+    canvas = puzzles.canvas
+    colour = commonest_colour(examples, puzzles.tasks, canvas)
     return {
         "copy the input": score(copy_input(examples, canvas), examples.labels, canvas),
         "commonest colour": score(colour, examples.labels, canvas),
@@ -182,16 +216,16 @@ def baselines(dataset: ArcDataset, examples: Examples) -> dict[str, Scores]:
 
 
 def samples(
-    dataset: ArcDataset, examples: Examples, predictions: np.ndarray, count: int = 8
+    puzzles: ArcPuzzles, examples: Examples, predictions: np.ndarray, count: int = 8
 ) -> list[plotting.Sample]:
     """Every so many-th test pair, whether right or not."""
     chosen = np.linspace(0, len(examples) - 1, count).round().astype(int)
     found = []
     for row in chosen:
         task, pair, _ = examples.origins[row]
-        truth = dataset.tasks[task].tests[pair]
-        prediction = decode_grid(predictions[row], dataset.canvas)
-        found.append(plotting.Sample(dataset.tasks[task].id, truth.input, truth.output, prediction))
+        truth = puzzles.tasks[task].tests[pair]
+        prediction = decode_grid(predictions[row], puzzles.canvas)
+        found.append(plotting.Sample(puzzles.tasks[task].id, truth.input, truth.output, prediction))
     return found
 
 
@@ -227,13 +261,14 @@ class Run:
 
     def __init__(self, tasks: Sequence, run: RunConfig, **sizes: object) -> None:
         self.config = run
-        self.dataset = ArcDataset(tasks, augmentations=run.augmentations, seed=run.seed)
-        puzzles, canvas = self.dataset.num_puzzles, self.dataset.canvas
-        self.model = ArcModel(ModelConfig(puzzles=puzzles, canvas=canvas, **sizes))
+        self.puzzles = puzzles_of(tasks, run)
+        self.batches = batches_of(self.puzzles, run.batch, run.seed)
+        ids = self.puzzles.num_puzzle_ids
+        self.model = ArcModel(ModelConfig(puzzles=ids, canvas=CANVAS, **sizes))
         self.model.init(run.seed)
         began = time.monotonic()
         self.step = compiled_step(self.model, run, self.batch(0))
-        self.held_out = self.dataset.held_out()
+        self.held_out = self.puzzles.evaluation.materialise()
         self.evaluator = Evaluator(self.model, len(self.held_out), run.depth)
         self.compile_seconds = time.monotonic() - began
         self.average = MovingAverage(self.model, run.average)
@@ -243,7 +278,7 @@ class Run:
 
     def batch(self, step: int) -> tuple[np.ndarray, ...]:
         """The batch of a training step."""
-        return staggered_batch(self.dataset, step, self.config.batch, self.config.depth)
+        return staggered_batch(self.batches, step, self.config.depth)
 
     @property
     def tokens_per_step(self) -> int:
@@ -266,7 +301,7 @@ class Run:
 
     def evaluate(self) -> Scores:
         """Scores of the averaged model on the test pairs."""
-        return score(self.predictions(self.held_out), self.held_out.labels, self.dataset.canvas)
+        return score(self.predictions(self.held_out), self.held_out.labels, self.puzzles.canvas)
 
     # ---- checkpoints ----
 
@@ -348,7 +383,7 @@ def write_ptx(run: Run, folder: Path) -> dict[str, object]:
     """
     model = ArcModel(run.model.config).init()
     model.load_state_dict(run.model.state_dict())
-    batch = staggered_batch(run.dataset, 0, 1, run.config.depth)
+    batch = staggered_batch(batches_of(run.puzzles, 1, run.config.seed), 0, run.config.depth)
     state = model.initial_state(1)
     loss, _ = jpmhc.compile(model.loss, state, *batch)(state, *batch)
     emulated = compiled_step(model, run.config, batch, target="emulator")
@@ -360,16 +395,16 @@ def finish(run: Run, options: Options, seconds: float) -> dict[str, object]:
     """Judges the trained model and writes report and summary; returns the summary."""
     records = read_metrics(options.out / "metrics.jsonl")
     losses = [record["loss"] for record in records if "loss" in record]
-    examples = run.dataset.held_out(run.config.augmentations)
+    examples = run.puzzles.evaluation.materialise(run.config.augmentations)
     predictions = run.predictions(examples)
     plain = examples.origins[:, 2] == 0
-    scores = score(predictions[plain], run.held_out.labels, run.dataset.canvas)
-    others = baselines(run.dataset, run.held_out)
+    scores = score(predictions[plain], run.held_out.labels, run.puzzles.canvas)
+    others = baselines(run.puzzles, run.held_out)
     speed = run.tokens_per_step * (run.step.step - run.started_at) / max(seconds, 1e-9)
     summary = {
         **run.description(),
         "parameters": run.model.num_parameters,
-        "tasks": len(run.dataset.tasks),
+        "tasks": len(run.puzzles.tasks),
         "steps": run.step.step,
         "train_seconds": round(seconds, 2),
         "tokens_per_second": round(speed),
@@ -379,7 +414,7 @@ def finish(run: Run, options: Options, seconds: float) -> dict[str, object]:
         "first_loss": losses[0] if losses else None,
         "last_loss": float(np.mean(losses[-20:])) if losses else None,
         "test": scores.as_dict(),
-        "voted_exact_grids": voted_exact(run.dataset, examples, predictions),
+        "voted_exact_grids": voted_exact(run.puzzles, examples, predictions),
         "baselines": {name: value.as_dict() for name, value in others.items()},
         "ptx": write_ptx(run, options.out / "ptx"),
     }
@@ -403,7 +438,7 @@ def draw(
             path,
             records,
             baselines={name: value.cell_accuracy for name, value in others.items()},
-            samples=samples(run.dataset, run.held_out, predictions),
+            samples=samples(run.puzzles, run.held_out, predictions),
             title=f"ARC-AGI-1, grids up to 6×6: {residual}, {steps} steps",
         )
     except MissingDependencyError as error:
@@ -468,7 +503,7 @@ def demo(given: argparse.Namespace) -> dict[str, object]:
     if given.manifold != PLAIN:
         manifolds.get(given.manifold)  # raises for an unknown one, before the long way there
     _make_folder(options.out)
-    tasks = load_tasks()
+    tasks = load_tasks(CANVAS)
     print(f"{len(tasks)} tasks; compiling the training step ...", file=sys.stderr)
     run = Run(tasks, RunConfig(seed=given.seed), manifold=given.manifold)
     if options.resume:

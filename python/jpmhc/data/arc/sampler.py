@@ -1,0 +1,310 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Batches: of training as the TRM samples them, and of evaluation in order.
+
+An epoch visits every group (task) once in a random order, draws one of its puzzles (variants),
+and takes that puzzle's examples in a random order. Example i of epoch e is a function of the
+seed, e and i. Some epochs make an iteration; a batch goes on over the end of an epoch, but not of
+an iteration, whose last, partial batch is dropped. The data are made by any number of threads and
+come in the same order.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from functools import lru_cache
+from itertools import count
+from typing import NamedTuple
+
+import numpy as np
+
+from jpmhc.data import philox
+from jpmhc.data.arc.puzzles import Batch, ExampleTable
+from jpmhc.errors import ConfigError
+
+_STREAM_GROUPS, _STREAM_PUZZLE, _STREAM_EXAMPLE = 2, 6, 7
+_AHEAD = 2  # batches that a thread makes before they are taken
+
+
+class Position(NamedTuple):
+    """Where training is: the next batch of an iteration."""
+
+    iteration: int
+    batch: int
+
+
+class TrainingBatches:
+    """Endless batches to learn from.
+
+    Args:
+        examples: such as `ArcPuzzles.training`, or a set in the TRM's format.
+        batch_size: B, of all ranks together.
+        seed: 0 <= seed < 2**64.
+        epochs: of an iteration.
+        cut_puzzles: whether the examples of a puzzle that find no place in a batch are left out,
+            as in the TRM's scripts, instead of beginning the next batch. Then the batches depend
+            on the batch size.
+        rank, ranks: which part of each batch to give: rows rank * B / ranks and following.
+        workers: threads that make batches ahead; 0 for none.
+
+    Attributes:
+        position: of the batch that comes next; may be set.
+
+    Raises:
+        ConfigError: a number out of range, or an iteration without a whole batch.
+    """
+
+    def __init__(
+        self,
+        examples: ExampleTable,
+        batch_size: int,
+        *,
+        seed: int = 0,
+        epochs: int = 1,
+        cut_puzzles: bool = False,
+        rank: int = 0,
+        ranks: int = 1,
+        workers: int = 0,
+    ) -> None:
+        _check_at_least(1, batch_size=batch_size, epochs=epochs)
+        _check_at_least(0, workers=workers)
+        self._share = _share(batch_size, rank, ranks)
+        self.examples, self.batch_size, self.seed = examples, batch_size, seed
+        self.epochs, self.cut_puzzles, self.workers = epochs, cut_puzzles, workers
+        self.position = Position(0, 0)
+        self._rows = lru_cache(maxsize=2)(self._iteration_rows)
+        self._counts: dict[int, int] = {}
+        self._varies = cut_puzzles or _sizes_vary(examples)
+        if not self.batches_in(0):
+            expected = f"at most {len(self._rows(0))} examples"
+            hint = "more epochs an iteration make room for larger batches"
+            raise ConfigError("no whole batch", expected=expected, given=batch_size, hint=hint)
+
+    def epoch_rows(self, epoch: int) -> np.ndarray:
+        """int64 [E]: which examples an epoch has, in its order; E is the same for all epochs.
+
+        Only where the puzzles of a group differ in size, as they may in files, E varies.
+        """
+        return np.concatenate(self._epoch(epoch) or [np.zeros(0, dtype=np.int64)])
+
+    def batches_in(self, iteration: int) -> int:
+        """Whole batches of an iteration."""
+        key = iteration if self._varies else 0
+        if key not in self._counts:
+            self._counts[key] = len(self._rows(key)) // self.batch_size
+        return self._counts[key]
+
+    def batch(self, iteration: int, batch: int) -> Batch:
+        """This rank's rows of a batch, whatever was taken before.
+
+        Raises:
+            ConfigError: there is no such batch.
+        """
+        _check_at_least(0, iteration=iteration, batch=batch)
+        if batch >= self.batches_in(iteration):
+            expected = f"at most {self.batches_in(iteration) - 1}"
+            raise ConfigError("bad batch", expected=expected, given=batch)
+        rows = self._rows(iteration)[batch * self.batch_size : (batch + 1) * self.batch_size]
+        return self.examples.batch(rows[self._share])
+
+    def position_of(self, step: int) -> Position:
+        """The position of a batch counted through from the beginning.
+
+        Raises:
+            ConfigError: a negative step.
+        """
+        _check_at_least(0, step=step)
+        if not self._varies:
+            return Position(*divmod(step, self.batches_in(0)))
+        for iteration in count():
+            size = self.batches_in(iteration)
+            if step < size:
+                return Position(iteration, step)
+            step -= size
+        raise AssertionError
+
+    def at_step(self, step: int) -> Batch:
+        """The batch of a step counted through from the beginning.
+
+        Raises:
+            ConfigError: a negative step.
+        """
+        return self.batch(*self.position_of(step))
+
+    def __iter__(self) -> Iterator[Batch]:
+        """Batches from `position` on, which goes along with what was taken."""
+
+        def make(position: Position) -> Callable[[], Batch]:
+            return lambda: self.batch(*position)
+
+        positions = self._positions(self.position)
+        for position, batch in _ahead(((p, make(p)) for p in positions), self.workers):
+            self.position = self._next(position)
+            yield batch
+
+    def state(self) -> dict[str, int]:
+        """What a checkpoint must hold to go on with the next batch."""
+        return {**self._identity(), **self.position._asdict()}
+
+    def load_state(self, state: Mapping[str, int]) -> None:
+        """Go on where `state` was asked for; the number of ranks and workers may differ.
+
+        Raises:
+            ConfigError: the state is of other data, or of another seed or batch size.
+        """
+        for name, own in self._identity().items():
+            if state.get(name) != own:
+                message = f"state of another {name.replace('_', ' ')}"
+                raise ConfigError(message, expected=own, given=state.get(name))
+        self.position = Position(int(state["iteration"]), int(state["batch"]))
+
+    def _identity(self) -> dict[str, int]:
+        return {
+            "seed": self.seed,
+            "batch_size": self.batch_size,
+            "epochs": self.epochs,
+            "cut_puzzles": int(self.cut_puzzles),
+            "examples": len(self.examples),
+            "puzzles": self.examples.num_puzzles,
+        }
+
+    def _next(self, position: Position) -> Position:
+        iteration, batch = position.iteration, position.batch + 1
+        while batch >= self.batches_in(iteration):
+            iteration, batch = iteration + 1, 0
+        return Position(iteration, batch)
+
+    def _positions(self, position: Position) -> Iterator[Position]:
+        while True:
+            yield position
+            position = self._next(position)
+
+    def _iteration_rows(self, iteration: int) -> np.ndarray:
+        first = iteration * self.epochs
+        puzzles = [
+            rows for epoch in range(first, first + self.epochs) for rows in self._epoch(epoch)
+        ]
+        if self.cut_puzzles:
+            puzzles = _cut(puzzles, self.batch_size)
+        return np.concatenate(puzzles)
+
+    def _epoch(self, epoch: int) -> list[np.ndarray]:
+        """The rows of each puzzle that an epoch visits."""
+        table = self.examples
+        order = philox.permutation(self.seed, _STREAM_GROUPS, (epoch,), table.num_groups)
+        words = philox.words(self.seed, _STREAM_PUZZLE, (epoch,), table.num_groups)[order]
+        first, end = table.group_indices[order], table.group_indices[order + 1]
+        puzzles = first + philox.below(words, end - first)
+        start, sizes = table.puzzle_indices[puzzles], np.diff(table.puzzle_indices)[puzzles]
+        ends = np.cumsum(sizes)
+        rows = (start - ends + sizes).repeat(sizes) + np.arange(ends[-1])
+        # Shuffled within each puzzle: sorted by the puzzle first, then by random words.
+        words = philox.words(self.seed, _STREAM_EXAMPLE, (epoch,), len(rows))
+        rows = rows[np.lexsort([words, np.arange(len(sizes)).repeat(sizes)])]
+        return np.split(rows, ends[:-1])
+
+
+def _sizes_vary(examples: ExampleTable) -> bool:
+    """Whether puzzles of one group differ in their number of examples, and so epochs in theirs."""
+    sizes = np.diff(examples.puzzle_indices)
+    first = sizes[examples.group_indices[:-1]]
+    return bool((sizes != first.repeat(np.diff(examples.group_indices))).any())
+
+
+def _cut(puzzles: list[np.ndarray], batch_size: int) -> list[np.ndarray]:
+    """The puzzles without the examples that would begin another batch than the puzzle did."""
+    kept, room = [], batch_size
+    for rows in puzzles:
+        kept.append(rows[:room])
+        room -= len(kept[-1])
+        room = room or batch_size
+    return kept
+
+
+class EvaluationBatches:
+    """All examples once, in order; the last batch is filled up with ignored rows.
+
+    Args:
+        examples: such as `ArcPuzzles.evaluation`.
+        batch_size: B, of all ranks together.
+        rank, ranks: as for `TrainingBatches`.
+        workers: threads that make batches ahead; 0 for none.
+
+    Raises:
+        ConfigError: a number out of range.
+    """
+
+    def __init__(
+        self,
+        examples: ExampleTable,
+        batch_size: int,
+        *,
+        rank: int = 0,
+        ranks: int = 1,
+        workers: int = 0,
+    ) -> None:
+        _check_at_least(1, batch_size=batch_size)
+        _check_at_least(0, workers=workers)
+        self._share = _share(batch_size, rank, ranks)
+        self.examples, self.batch_size, self.workers = examples, batch_size, workers
+
+    def __len__(self) -> int:
+        return -(-len(self.examples) // self.batch_size)
+
+    def batch(self, index: int) -> Batch:
+        """This rank's rows of a batch.
+
+        Raises:
+            ConfigError: there is no such batch.
+        """
+        if not 0 <= index < len(self):
+            raise ConfigError("bad batch", expected=f"0..{len(self) - 1}", given=index)
+        rows = np.arange(index * self.batch_size, (index + 1) * self.batch_size)[self._share]
+        return self.examples.batch(rows[rows < len(self.examples)]).filled(len(rows))
+
+    def __iter__(self) -> Iterator[Batch]:
+        def make(index: int) -> Callable[[], Batch]:
+            return lambda: self.batch(index)
+
+        for _, batch in _ahead(((k, make(k)) for k in range(len(self))), self.workers):
+            yield batch
+
+
+def _share(batch_size: int, rank: int, ranks: int) -> slice:
+    _check_at_least(1, ranks=ranks)
+    if not 0 <= rank < ranks:
+        raise ConfigError("bad rank", expected=f"0..{ranks - 1}", given=rank)
+    if batch_size % ranks:
+        expected = f"a multiple of {ranks} ranks"
+        raise ConfigError("bad batch_size", expected=expected, given=batch_size)
+    size = batch_size // ranks
+    return slice(rank * size, (rank + 1) * size)
+
+
+def _check_at_least(least: int, **values: int) -> None:
+    for name, value in values.items():
+        if value < least:
+            raise ConfigError(f"bad {name}", expected=f"at least {least}", given=value)
+
+
+def _ahead(jobs: Iterator[tuple], workers: int) -> Iterator[tuple]:
+    """(key, result) of jobs (key, function) in their order, run by threads ahead of the taker."""
+    if not workers:
+        for key, job in jobs:
+            yield key, job()
+        return
+    running: deque[tuple[object, Future]] = deque()
+    with ThreadPoolExecutor(workers) as pool:
+        try:
+            for key, job in jobs:
+                running.append((key, pool.submit(job)))
+                if len(running) > _AHEAD * workers:
+                    done, future = running.popleft()
+                    yield done, future.result()
+            while running:
+                done, future = running.popleft()
+                yield done, future.result()
+        finally:
+            for _, future in running:
+                future.cancel()

@@ -1,0 +1,248 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""The files that the scripts of TRM and HRM write and read.
+
+    DIR/identifiers.json                     the name of each puzzle id, `<blank>` first
+    DIR/test_puzzles.json                    the judged tasks in the official format
+    DIR/{train,test}/dataset.json            sizes and special tokens
+    DIR/{train,test}/SET__inputs.npy         uint8 [E, S], tokens (so also SET__labels.npy)
+    DIR/{train,test}/SET__puzzle_identifiers.npy  int32 [P]
+    DIR/{train,test}/SET__puzzle_indices.npy      int32 [P + 1]
+    DIR/{train,test}/SET__group_indices.npy       int32 [G + 1]
+
+A folder may have several sets, named in `dataset.json`; the scripts for ARC make one, `all`.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from jpmhc.data.arc.puzzles import BLANK_PUZZLE, ArcPuzzles, ExampleTable, PuzzleExamples
+from jpmhc.data.arc.tasks import Task
+from jpmhc.data.arc.tokens import IGNORE, PAD, VOCABULARY_SIZE
+from jpmhc.data.output import OutputFolder
+from jpmhc.errors import DataError
+
+SPLITS = ("train", "test")
+ROWS_AT_ONCE = 2048
+_INDEX_FIELDS = ("puzzle_identifiers", "puzzle_indices", "group_indices")
+
+
+# ---- writing ----
+
+
+def write(
+    output: OutputFolder,
+    puzzles: ArcPuzzles,
+    watch: Callable[[Iterable[int], int], Iterable[int]] = lambda steps, total: steps,
+) -> None:
+    """Writes puzzles into a folder of data; continues where an earlier writing stopped.
+
+    Args:
+        output: an open folder.
+        puzzles: what to write.
+        watch: passes on the steps, of which it is given the number, to show progress.
+
+    Raises:
+        OutputError: a file cannot be written.
+    """
+    tables = (puzzles.training, puzzles.evaluation)
+    jobs = [
+        (split, table, first)
+        for split, table in zip(SPLITS, tables, strict=True)
+        for first in range(0, len(table), ROWS_AT_ONCE)
+    ]
+    for number in watch(range(output.done, len(jobs)), len(jobs) - output.done):
+        _write_rows(output, *jobs[number])
+        output.advance(number + 1)
+    for split, table in zip(SPLITS, tables, strict=True):
+        _write_indices(output, split, table)
+        output.write_json(f"{split}/dataset.json", _metadata(puzzles, table))
+    output.write_json("identifiers.json", puzzles.identifiers())
+    tests = {task.id: _with_dummies(task) for task in puzzles.sets.evaluation}
+    output.write_json("test_puzzles.json", tests)
+
+
+def _write_rows(output: OutputFolder, split: str, table: PuzzleExamples, first: int) -> None:
+    batch = table.batch(np.arange(first, min(first + ROWS_AT_ONCE, len(table))))
+    labels = np.where(batch.labels == IGNORE, PAD, batch.labels)
+    for field, rows in (("inputs", batch.tokens), ("labels", labels)):
+        with output.appending(f"{split}/all__{field}.npy") as file:
+            if first == 0:
+                shape = (len(table), table.sequence_length)
+                header = {"descr": "|u1", "fortran_order": False, "shape": shape}
+                np.lib.format.write_array_header_1_0(file, header)
+            file.write(rows.astype(np.uint8).tobytes())
+
+
+def _write_indices(output: OutputFolder, split: str, table: ExampleTable) -> None:
+    arrays = (table.puzzle_ids, table.puzzle_indices, table.group_indices)
+    for field, array in zip(_INDEX_FIELDS, arrays, strict=True):
+        output.write_array(f"{split}/all__{field}.npy", array.astype(np.int32))
+
+
+def _metadata(puzzles: ArcPuzzles, table: ExampleTable) -> dict[str, object]:
+    return {
+        "pad_id": PAD,
+        "ignore_label_id": PAD,
+        "blank_identifier_id": BLANK_PUZZLE,
+        "vocab_size": VOCABULARY_SIZE,
+        "seq_len": table.sequence_length,
+        "num_puzzle_identifiers": puzzles.num_puzzle_ids,
+        "total_groups": table.num_groups,
+        "mean_puzzle_examples": len(table) / max(table.num_puzzles, 1),
+        "total_puzzles": table.num_puzzles,
+        "sets": ["all"],
+    }
+
+
+def _with_dummies(task: Task) -> dict[str, list]:
+    """The task in the official format; an unknown output is [[0]], as the scripts have it."""
+    value = task.to_json()
+    for pair in value["test"]:
+        pair.setdefault("output", [[0]])
+    return value
+
+
+# ---- reading ----
+
+
+class StoredExamples(ExampleTable):
+    """Examples in files, read when they are asked for.
+
+    Attributes:
+        inputs, labels: uint8 [E, S] (or another integer type), mapped from the files.
+        num_puzzle_ids: rows of a table of puzzle embeddings.
+    """
+
+    def __init__(self, folder: Path, set_name: str, metadata: Mapping) -> None:
+        def array(field: str, **options: object) -> np.ndarray:
+            return _load(folder / f"{set_name}__{field}.npy", **options)
+
+        self.inputs, self.labels = (array(f, mmap_mode="r") for f in ("inputs", "labels"))
+        ids, puzzles, groups = (array(field) for field in _INDEX_FIELDS)
+        self._where, self._set = folder, set_name
+        self._pad, self._ignored = metadata["pad_id"], metadata.get("ignore_label_id")
+        self.num_puzzle_ids = metadata["num_puzzle_identifiers"]
+        self._check(ids, puzzles, groups, metadata["seq_len"])
+        super().__init__(groups, puzzles, ids, math.isqrt(metadata["seq_len"]))
+
+    def _check(self, ids: np.ndarray, puzzles: np.ndarray, groups: np.ndarray, length: int) -> None:
+        def fail(field: str, expected: object, given: object) -> None:
+            where = self._where / f"{self._set}__{field}.npy"
+            raise DataError("bad array", expected=expected, given=given, where=where)
+
+        for field, array in (("inputs", self.inputs), ("labels", self.labels)):
+            expected = [len(self.inputs), length]
+            if array.dtype.kind not in "iu" or list(array.shape) != expected:
+                fail(field, f"integers {expected}", f"{array.dtype} {list(array.shape)}")
+        for field, array, end in (
+            ("puzzle_indices", puzzles, len(self.inputs)),
+            ("group_indices", groups, len(puzzles) - 1),
+        ):
+            if array.dtype.kind not in "iu" or array.ndim != 1 or not len(array):
+                fail(field, "a list of integers", f"{array.dtype} {list(array.shape)}")
+            if array[0] != 0 or array[-1] != end or (np.diff(array.astype(np.int64)) <= 0).any():
+                fail(field, f"rising from 0 to {end}", f"{array[0]} to {array[-1]}")
+        if ids.shape != (len(puzzles) - 1,) or ids.dtype.kind not in "iu":
+            fail("puzzle_identifiers", [len(puzzles) - 1], list(ids.shape))
+        if ids.size and not (ids.min() >= 0 and ids.max() < self.num_puzzle_ids):
+            fail("puzzle_identifiers", f"0..{self.num_puzzle_ids - 1}", f"{ids.min()}..{ids.max()}")
+
+    def _encode(self, rows: np.ndarray, puzzles: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        labels = self.labels[rows].astype(np.int32)
+        if self._ignored is not None:
+            labels[labels == self._ignored] = IGNORE
+        return self.inputs[rows].astype(np.int32), labels
+
+
+class TrmFolder:
+    """Data as TRM's or HRM's scripts write them.
+
+    Attributes:
+        identifiers: the name of each puzzle id.
+        tests: the judged tasks; empty where the folder does not say.
+        training, evaluation: the examples of `train` and `test`, None where there are none.
+
+    Args:
+        path: the folder.
+        set_name: which of the sets named in `dataset.json`; the first if None.
+
+    Raises:
+        DataError: a file is missing or malformed; it names the file and the field.
+    """
+
+    def __init__(self, path: str | os.PathLike, set_name: str | None = None) -> None:
+        path = Path(path)
+        self.identifiers: list[str] = _read_json(path / "identifiers.json", list)
+        tests = path / "test_puzzles.json"
+        puzzles = _read_json(tests, dict) if tests.exists() else {}
+        self.tests = tuple(Task.from_json(name, task, tests) for name, task in puzzles.items())
+        self.training, self.evaluation = (
+            self._examples(path / split, set_name) if (path / split).is_dir() else None
+            for split in SPLITS
+        )
+        if self.training is None and self.evaluation is None:
+            raise DataError("no data", expected="a folder train or test", where=path)
+
+    def _examples(self, folder: Path, set_name: str | None) -> StoredExamples:
+        path = folder / "dataset.json"
+        metadata = _read_json(path, dict)
+        _check_metadata(metadata, path)
+        names: Sequence[str] = metadata["sets"]
+        if set_name is not None and set_name not in names:
+            raise DataError("no such set", expected=names, given=set_name, where=path)
+        stored = StoredExamples(folder, set_name or names[0], metadata)
+        if len(self.identifiers) < stored.num_puzzle_ids:
+            expected = f"{stored.num_puzzle_ids} names"
+            where = folder.parent / "identifiers.json"
+            raise DataError(
+                "bad names", expected=expected, given=len(self.identifiers), where=where
+            )
+        return stored
+
+
+def _check_metadata(metadata: Mapping, path: Path) -> None:
+    for field in ("pad_id", "vocab_size", "seq_len", "num_puzzle_identifiers"):
+        value = metadata.get(field)
+        if not isinstance(value, int) or value < 0:
+            raise DataError(f"bad {field}", expected="an integer", given=value, where=path)
+    if math.isqrt(metadata["seq_len"]) ** 2 != metadata["seq_len"]:
+        expected, given = "a square of the canvas", metadata["seq_len"]
+        raise DataError("bad seq_len", expected=expected, given=given, where=path)
+    if metadata["pad_id"] != PAD or metadata["vocab_size"] != VOCABULARY_SIZE:
+        expected = f"pad_id {PAD} and vocab_size {VOCABULARY_SIZE}"
+        given = f"{metadata['pad_id']} and {metadata['vocab_size']}"
+        raise DataError("not of ARC", expected=expected, given=given, where=path)
+    sets = metadata.get("sets")
+    if not isinstance(sets, list) or not sets:
+        raise DataError("bad sets", expected="a list of names", given=sets, where=path)
+
+
+def _read_json(path: Path, kind: type) -> object:
+    try:
+        value = json.loads(path.read_bytes())
+    except OSError as error:
+        given = error.strerror or error
+        raise DataError("cannot read", given=given, where=path) from error
+    except ValueError as error:
+        raise DataError("no JSON", given=error, where=path) from error
+    if not isinstance(value, kind):
+        given = type(value).__name__
+        raise DataError("bad file", expected=f"a {kind.__name__}", given=given, where=path)
+    return value
+
+
+def _load(path: Path, mmap_mode: str | None = None) -> np.ndarray:
+    try:
+        return np.load(path, mmap_mode=mmap_mode, allow_pickle=False)
+    except OSError as error:
+        given = error.strerror or error
+        raise DataError("cannot read", given=given, where=path) from error
+    except (ValueError, EOFError) as error:
+        raise DataError("no NumPy array", given=error, where=path) from error
