@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 from jpmhc.data.tokenizers import Tokenizer
@@ -12,6 +13,8 @@ __all__ = ["largest_that_fits", "suffix_of_length"]
 
 _BESIDE = 400  # characters after the joint that a tokenizer may look at
 _NEARBY = 24  # characters around the place where the count should be right
+_LEAST_RATE = 1e-3  # tokens a piece
+_PROBES = 16  # guesses before the rest is halved
 _CANDIDATES = 8
 _ROUNDS = 3
 
@@ -35,23 +38,24 @@ def largest_that_fits(
     if least > limit:
         expected = f"at least {least} tokens"
         raise DataError("length too short", expected=expected, given=limit, where=where)
-    good, tokens = low, least
-    bad = high + 1
-    step = 1
+    good, bad = low, high + 1
+    place, tokens = low, least
+    probes = 0
     while bad - good > 1:
-        # Guess from the cost of a piece so far, later halve what is left.
-        if bad == high + 1:
-            rate = max((tokens - least) / max(good - low, 1), 1e-9) if good > low else 0
-            ahead = int((limit - tokens) / rate) if rate else step
-            middle = min(good + max(min(ahead, 64 * step), 1), high)
-            step *= 2
+        # Texts grow evenly, so that from the last one tried it can be told where the limit is.
+        rate = max((tokens - least) / max(place - low, 1), _LEAST_RATE)
+        ahead = max(abs(limit - tokens) / rate, 1)
+        probes += 1
+        if probes > _PROBES or ahead > bad - good:
+            place = (good + bad) // 2 if place > low or probes > _PROBES else low + 1
         else:
-            middle = (good + bad) // 2
-        found = count(middle)
-        if found <= limit:
-            good, tokens = middle, found
+            place = place + math.ceil(ahead) * (1 if tokens <= limit else -1)
+        place = min(max(place, good + 1), bad - 1)
+        tokens = count(place)
+        if tokens <= limit:
+            good = place
         else:
-            bad = middle
+            bad = place
     return good
 
 

@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Instructions with answers, as in Alpaca's JSON, where the loss is on the answer alone."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from jpmhc.data.packing import Documents
+from jpmhc.data.tokenizers import Tokenizer
+from jpmhc.errors import DataError
+
+__all__ = ["Example", "read_alpaca", "tokenize"]
+
+_WITH_INPUT = (
+    "Below is an instruction that describes a task, paired with an input that provides further "
+    "context. Write a response that appropriately completes the request.\n\n"
+    "### Instruction:\n{instruction}\n\n### Input:\n{input}\n\n### Response:\n"
+)
+_WITHOUT_INPUT = (
+    "Below is an instruction that describes a task. Write a response that appropriately "
+    "completes the request.\n\n### Instruction:\n{instruction}\n\n### Response:\n"
+)
+
+
+@dataclass(frozen=True)
+class Example:
+    """A prompt and the answer that continues it."""
+
+    prompt: str
+    answer: str
+
+
+def read_alpaca(path: str | os.PathLike) -> list[Example]:
+    """A JSON list of objects with the texts "instruction", "output" and perhaps "input".
+
+    Prompts are worded as Stanford Alpaca's, one way with and one without an input.
+
+    Raises:
+        DataError: the file cannot be read, is no such list, or is empty; it names record and
+            field.
+    """
+    try:
+        records = json.loads(Path(path).read_bytes())
+    except OSError as error:
+        message = "cannot read the instructions"
+        raise DataError(message, given=error.strerror or error, where=path) from error
+    except ValueError as error:
+        raise DataError("no JSON", given=error, where=path) from error
+    if not isinstance(records, list) or not records:
+        raise DataError("bad instructions", expected="a list of objects", where=path)
+    return [_example(record, f"{path}: record {k}") for k, record in enumerate(records)]
+
+
+def _example(record: object, where: str) -> Example:
+    fields = record if isinstance(record, dict) else {}
+    texts = {}
+    for name in ("instruction", "input", "output"):
+        value = fields.get(name, "" if name == "input" and fields else None)
+        if not isinstance(value, str):
+            given = type(value).__name__
+            raise DataError(f"bad field {name!r}", expected="a text", given=given, where=where)
+        texts[name] = value
+    answer = texts.pop("output")
+    template = _WITH_INPUT if texts["input"] else _WITHOUT_INPUT
+    return Example(template.format(**texts), answer)
+
+
+def tokenize(examples: Sequence[Example], tokenizer: Tokenizer, *, length: int) -> Documents:
+    """Examples as documents for `PackedDataset` ("whole" or "single"), the loss on answers.
+
+    The answer gets the tokenizer's end token, if it has one; answers that go beyond `length`
+    tokens are cut.
+
+    Raises:
+        DataError: a prompt leaves no room for an answer; it names the example.
+    """
+    end = [] if tokenizer.end is None else [tokenizer.end]
+    tokens, answers = [], []
+    for number, example in enumerate(examples):
+        prompt = tokenizer.encode(example.prompt)
+        if prompt.size >= length:
+            raise DataError(
+                "prompt too long",
+                expected=f"below {length} tokens",
+                given=prompt.size,
+                where=f"example {number}",
+            )
+        answer = tokenizer.encode(example.answer)
+        tokens.append(np.concatenate([prompt, answer, np.array(end, np.int32)])[:length])
+        answers.append(prompt.size)
+    packed = Documents.from_arrays(tokens)
+    return Documents(packed.tokens, packed.sizes, np.array(answers))

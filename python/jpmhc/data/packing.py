@@ -1,0 +1,494 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Documents of tokens as rows of equal length, with the boundaries between documents kept.
+
+A row has pieces of documents one after the other. `segments` numbers them, `positions` starts
+anew in each, and no label reaches from one document into the next:
+
+    tokens      T h e   e n d .  |  A   n e w   o n e
+    segments    0 0 0 0 0 0 0 0  1  1 1 1 1 1 1 1 1
+    positions   0 1 2 3 4 5 6 7  0  1 2 3 4 5 6 7 8
+    labels      h e   e n d . |  -  n ...
+
+Row i of epoch e depends on the documents, the options, the seed, e and i alone, so that any
+number of workers, shards and restarts sees the same rows.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+import numpy as np
+
+from jpmhc.data import philox
+from jpmhc.data.output import OutputFolder
+from jpmhc.data.tokenizers import Tokenizer
+from jpmhc.errors import ConfigError, DataError, RangeError, unknown_name
+
+__all__ = [
+    "IGNORE",
+    "MODES",
+    "Batch",
+    "Documents",
+    "PackedDataset",
+    "Position",
+    "attention_mask",
+    "read_documents",
+    "write_documents",
+]
+
+IGNORE = -100
+MODES = ("split", "whole", "single")
+NO_SEGMENT = -1  # of what fills up the end of a row
+
+_STREAM_DOCUMENTS, _STREAM_ROWS = 48, 49
+_TOKENS, _SIZES, _MANIFEST = "tokens.bin", "sizes.bin", "manifest.json"
+_FORMAT = "jpmhc-documents-1"
+_DOCUMENTS_PER_SAVE = 512
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Rows for a step: int32 [B, T] each.
+
+    Attributes:
+        tokens: what the model sees.
+        labels: the token that follows each, `IGNORE` where a document ends and in the filling.
+        segments: numbers the documents of a row from 0; -1 in the filling.
+        positions: how far each token is from the beginning of its segment.
+    """
+
+    tokens: np.ndarray
+    labels: np.ndarray
+    segments: np.ndarray
+    positions: np.ndarray
+
+
+@dataclass(frozen=True)
+class Position:
+    """Where a run over the data is: `step` batches of `epoch` are done."""
+
+    epoch: int = 0
+    step: int = 0
+
+
+def attention_mask(segments: np.ndarray) -> np.ndarray:
+    """Which tokens may look at which, bool [B, T, T]: mask[b, i, j] is whether i sees j.
+
+    A token sees itself and those before it of the same document; the filling sees itself.
+    """
+    size = segments.shape[-1]
+    same = segments[:, :, None] == segments[:, None, :]
+    return same & np.tri(size, dtype=bool)
+
+
+class Documents:
+    """Tokens of many documents in one array.
+
+    Args:
+        tokens: integers [all], the documents one after the other.
+        sizes: integers [documents], the tokens of each, all positive.
+        answers: integers [documents] or None: the first token of each document that is to be
+            predicted; by default all but a document's first are.
+
+    Raises:
+        DataError: the sizes do not add up, or a document is empty.
+    """
+
+    def __init__(
+        self, tokens: np.ndarray, sizes: np.ndarray, answers: np.ndarray | None = None
+    ) -> None:
+        sizes = np.asarray(sizes, dtype=np.int64)
+        if (sizes < 1).any():
+            where = f"document {int(np.argmax(sizes < 1))}"
+            raise DataError("empty document", expected="a token at least", given=0, where=where)
+        if sizes.sum() != tokens.size:
+            message = "sizes of documents do not add up"
+            raise DataError(message, expected=tokens.size, given=sizes.sum())
+        self.tokens, self.sizes = tokens, sizes
+        self.begins = np.cumsum(sizes) - sizes
+        self.answers = None if answers is None else np.asarray(answers, dtype=np.int64)
+
+    @classmethod
+    def from_arrays(cls, documents: Iterable[Sequence[int] | np.ndarray]) -> Documents:
+        """Documents in memory.
+
+        Raises:
+            DataError: none, or an empty one.
+        """
+        arrays = [np.asarray(document, dtype=np.int32).reshape(-1) for document in documents]
+        if not arrays:
+            raise DataError("no documents")
+        return cls(np.concatenate(arrays), np.array([array.size for array in arrays]))
+
+    @classmethod
+    def open(cls, folder: str | os.PathLike) -> Documents:
+        """What `write_documents` has written; the tokens stay on disk.
+
+        Raises:
+            DataError: a file is missing, damaged, or of another format.
+        """
+        try:
+            manifest = json.loads(Path(folder, _MANIFEST).read_bytes())
+            if manifest.get("format") != _FORMAT:
+                raise DataError(
+                    "unknown format", expected=_FORMAT, given=manifest.get("format"), where=folder
+                )
+            sizes = np.fromfile(Path(folder, _SIZES), dtype="<u4")
+            tokens = np.memmap(Path(folder, _TOKENS), dtype=manifest["dtype"], mode="r")
+        except OSError as error:
+            message = "cannot read the documents"
+            raise DataError(message, given=error.strerror or error, where=folder) from error
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise DataError("damaged documents", given=error, where=folder) from error
+        if [len(sizes), tokens.size] != [manifest.get("documents"), manifest.get("tokens")]:
+            expected = f"{manifest.get('documents')} documents of {manifest.get('tokens')} tokens"
+            given = f"{len(sizes)} of {tokens.size}"
+            raise DataError("damaged documents", expected=expected, given=given, where=folder)
+        return cls(tokens, sizes)
+
+    def __len__(self) -> int:
+        return len(self.sizes)
+
+    def document(self, index: int) -> np.ndarray:
+        """The tokens of a document, int32 [size]."""
+        begin = self.begins[index]
+        return self.tokens[begin : begin + self.sizes[index]].astype(np.int32)
+
+
+@dataclass(frozen=True, eq=False)
+class _Plan:
+    """The rows of an epoch: row r has the spans first[r] .. first[r + 1] - 1 of documents."""
+
+    document: np.ndarray
+    begin: np.ndarray
+    end: np.ndarray
+    first: np.ndarray
+
+
+class PackedDataset:
+    """Rows of documents in random order.
+
+    Args:
+        documents: what to pack.
+        length: T, tokens of a row.
+        mode: "split" puts all documents into one stream and cuts it every T tokens: no filling,
+            and what is left at the end of an epoch is not used. "whole" begins a new row where
+            a document does not fit into what is left of one; only those longer than T are cut.
+            "single" gives every document rows of its own.
+        seed: 0 <= seed < 2**64.
+        padding: the token that fills up rows.
+        shuffle: whether documents and rows are in a random order, another one each epoch.
+
+    Raises:
+        ConfigError: an unknown mode, or a length below 1.
+        DataError: the documents do not fill one row.
+    """
+
+    def __init__(
+        self,
+        documents: Documents,
+        *,
+        length: int,
+        mode: str = "split",
+        seed: int = 0,
+        padding: int = 0,
+        shuffle: bool = True,
+    ) -> None:
+        if mode not in MODES:
+            raise unknown_name("mode", mode, MODES)
+        if length < 1:
+            raise ConfigError("bad length", expected="at least 1", given=length)
+        self.documents, self.length, self.mode = documents, length, mode
+        self.seed, self.padding, self.shuffle = seed, padding, shuffle
+        self._plan = lru_cache(maxsize=2)(self._make_plan)  # this epoch's and the next one's
+        if not self.rows(0):
+            expected = f"at least {length} tokens"
+            raise DataError("too few documents", expected=expected, given=documents.tokens.size)
+
+    def rows(self, epoch: int) -> int:
+        """How many rows an epoch has."""
+        return len(self._plan(epoch)[0].first) - 1
+
+    def steps(self, epoch: int, batch_size: int, *, shards: int = 1) -> int:
+        """How many batches each shard gets in an epoch; what does not fill one is left out."""
+        return self.rows(epoch) // (batch_size * shards)
+
+    def row(self, epoch: int, index: int) -> Batch:
+        """One row as a batch of one.
+
+        Raises:
+            RangeError: the epoch has no such row.
+            ConfigError: a negative epoch.
+        """
+        return self._gather(epoch, np.array([index]))
+
+    def batch(
+        self, position: Position, batch_size: int, *, shard: int = 0, shards: int = 1
+    ) -> Batch:
+        """The batch at a position, for one of several processes that train together.
+
+        Raises:
+            RangeError: the epoch has no such step.
+            ConfigError: a batch size or shard out of range.
+        """
+        if batch_size < 1:
+            raise ConfigError("bad batch_size", expected="at least 1", given=batch_size)
+        if not 0 <= shard < shards:
+            raise ConfigError("bad shard", expected=f"0..{shards - 1}", given=shard)
+        steps = self.steps(position.epoch, batch_size, shards=shards)
+        if not 0 <= position.step < steps:
+            raise RangeError("no such step", expected=f"0..{steps - 1}", given=position.step)
+        begin = (position.step * shards + shard) * batch_size
+        return self._gather(position.epoch, np.arange(begin, begin + batch_size))
+
+    def batches(
+        self,
+        batch_size: int,
+        *,
+        start: Position | None = None,
+        epochs: int | None = None,
+        shard: int = 0,
+        shards: int = 1,
+        workers: int = 0,
+    ) -> Iterator[tuple[Position, Batch]]:
+        """Batches from a position on, each with the position to go on from after it.
+
+        Args:
+            start: by default the beginning.
+            epochs: the epoch to stop before; None: never.
+            workers: threads that make batches ahead; the batches are the same for any number.
+
+        Raises:
+            ConfigError: as `batch`, or an epoch has fewer rows than a batch.
+        """
+        places = self._places(batch_size, start or Position(), epochs, shards)
+
+        def make(place: tuple[Position, Position]) -> tuple[Position, Batch]:
+            return place[1], self.batch(place[0], batch_size, shard=shard, shards=shards)
+
+        if not workers:
+            yield from map(make, places)
+            return
+        with ThreadPoolExecutor(workers) as pool:
+            ahead: deque = deque()
+            for place in places:
+                ahead.append(pool.submit(make, place))
+                if len(ahead) > 2 * workers:
+                    yield ahead.popleft().result()
+            while ahead:
+                yield ahead.popleft().result()
+
+    def _places(
+        self, batch_size: int, start: Position, epochs: int | None, shards: int
+    ) -> Iterator[tuple[Position, Position]]:
+        """Every position and the one after it."""
+        epoch, step = start.epoch, start.step
+        while epochs is None or epoch < epochs:
+            steps = self.steps(epoch, batch_size, shards=shards)
+            if not steps:
+                expected = f"at most {self.rows(epoch)} rows a step"
+                given = batch_size * shards
+                raise ConfigError("batch larger than the data", expected=expected, given=given)
+            for k in range(step, steps):
+                after = Position(epoch, k + 1) if k + 1 < steps else Position(epoch + 1)
+                yield Position(epoch, k), after
+            epoch, step = epoch + 1, 0
+
+    # How documents are laid out.
+
+    def _make_plan(self, epoch: int) -> tuple[_Plan, np.ndarray]:
+        """The rows of an epoch as they are filled, and the order in which they come."""
+        count = len(self.documents)
+        order = np.arange(count)
+        if self.shuffle:
+            order = philox.permutation(self.seed, _STREAM_DOCUMENTS, (epoch,), count)
+        plan = self._split(order) if self.mode == "split" else self._whole(order)
+        rows = len(plan.first) - 1
+        if not self.shuffle:
+            return plan, np.arange(rows)
+        return plan, philox.permutation(self.seed, _STREAM_ROWS, (epoch,), rows)
+
+    def _split(self, order: np.ndarray) -> _Plan:
+        ends = np.cumsum(self.documents.sizes[order])
+        rows = int(ends[-1]) // self.length if ends.size else 0
+        cuts = np.arange(rows + 1, dtype=np.int64) * self.length
+        edges = np.union1d(cuts, ends[ends < cuts[-1]])
+        at = np.searchsorted(ends, edges[:-1], side="right")
+        document = order[at]
+        start = ends[at] - self.documents.sizes[document]
+        return _Plan(document, edges[:-1] - start, edges[1:] - start, np.searchsorted(edges, cuts))
+
+    def _whole(self, order: np.ndarray) -> _Plan:
+        sizes = self.documents.sizes[order]
+        pieces = -(-sizes // self.length)
+        document = np.repeat(order, pieces)
+        number = np.arange(document.size) - np.repeat(np.cumsum(pieces) - pieces, pieces)
+        begin = number * self.length
+        end = np.minimum(begin + self.length, np.repeat(sizes, pieces))
+        first = np.arange(document.size + 1) if self.mode == "single" else self._fill(end - begin)
+        return _Plan(document, begin, end, first)
+
+    def _fill(self, sizes: np.ndarray) -> np.ndarray:
+        """Which piece begins each row, and how many pieces there are."""
+        ends = np.cumsum(sizes)
+        first, done = [0], 0
+        while first[-1] < sizes.size:
+            first.append(int(np.searchsorted(ends, done + self.length, side="right")))
+            done = int(ends[first[-1] - 1])
+        return np.array(first)
+
+    def _gather(self, epoch: int, indices: np.ndarray) -> Batch:
+        plan, order = self._plan(epoch)
+        wrong = indices[(indices < 0) | (indices >= order.size)]
+        if wrong.size:
+            raise RangeError("no such row", expected=f"0..{order.size - 1}", given=wrong[0])
+        shape = (len(indices), self.length)
+        tokens = np.full(shape, self.padding, dtype=np.int32)
+        labels = np.full(shape, IGNORE, dtype=np.int32)
+        segments = np.full(shape, NO_SEGMENT, dtype=np.int32)
+        positions = np.zeros(shape, dtype=np.int32)
+        for row, index in enumerate(order[indices]):
+            at = 0
+            for segment, span in enumerate(range(plan.first[index], plan.first[index + 1])):
+                size = int(plan.end[span] - plan.begin[span])
+                place = (row, slice(at, at + size))
+                tokens[place], labels[place] = self._span(plan, span)
+                segments[place] = segment
+                positions[place] = np.arange(size)
+                at += size
+        return Batch(tokens, labels, segments, positions)
+
+    def _span(self, plan: _Plan, span: int) -> tuple[np.ndarray, np.ndarray]:
+        """Tokens and labels of a piece of a document."""
+        document, begin, end = plan.document[span], plan.begin[span], plan.end[span]
+        size = int(self.documents.sizes[document])
+        start = int(self.documents.begins[document])
+        after = min(end + 1, size)
+        text = self.documents.tokens[start + begin : start + after].astype(np.int32)
+        labels = np.full(end - begin, IGNORE, dtype=np.int32)
+        labels[: after - begin - 1] = text[1:]
+        if self.documents.answers is not None:
+            answer = int(self.documents.answers[document])
+            labels[: max(answer - begin - 1, 0)] = IGNORE
+        return text[: end - begin], labels
+
+
+def read_documents(
+    path: str | os.PathLike, *, field: str = "text", separator: str | None = None
+) -> Iterator[str]:
+    """The documents of a file, one after the other.
+
+    Args:
+        path: `*.jsonl` with an object on each line; anything else is text.
+        field: of those objects, the text.
+        separator: of a text file, the line between documents; by default it is one document.
+
+    Raises:
+        DataError: the file cannot be read, is not UTF-8, or a line is malformed; it names line
+            and field.
+    """
+    number = 0
+    try:
+        with open(path, encoding="utf-8") as file:
+            if Path(path).suffix != ".jsonl":
+                yield from _parts(file, separator)
+                return
+            for number, line in enumerate(file, start=1):
+                if line.strip():
+                    yield _json_text(line, field, f"{path}: line {number}")
+    except OSError as error:
+        message = "cannot read the documents"
+        raise DataError(message, given=error.strerror or error, where=path) from error
+    except UnicodeDecodeError as error:
+        where = f"{path}: after line {number}" if number else path
+        raise DataError("not UTF-8", given=error.reason, where=where) from error
+
+
+def _parts(lines: Iterable[str], separator: str | None) -> Iterator[str]:
+    part: list[str] = []
+    for line in lines:
+        if separator is not None and line.rstrip("\n") == separator:
+            yield "".join(part)
+            part = []
+        else:
+            part.append(line)
+    yield "".join(part)
+
+
+def _json_text(line: str, field: str, where: str) -> str:
+    try:
+        text = json.loads(line)[field]
+    except (ValueError, KeyError, TypeError) as error:
+        expected = f"an object with a text {field!r}"
+        raise DataError("bad line", expected=expected, given=error, where=where) from error
+    if not isinstance(text, str):
+        given = type(text).__name__
+        raise DataError(f"bad field {field!r}", expected="a text", given=given, where=where)
+    return text
+
+
+def write_documents(
+    output: OutputFolder, texts: Iterable[str], tokenizer: Tokenizer, *, sources: Sequence[dict]
+) -> dict:
+    """Tokenize documents into a folder for `Documents.open`, in constant memory.
+
+    Each gets the tokenizer's end token, if it has one; documents without tokens are left out.
+    What an earlier run of an equal request has done is not tokenized again.
+
+    Args:
+        output: an open folder.
+        texts: the documents.
+        tokenizer: makes tokens.
+        sources: what to say of their files in the manifest.
+
+    Returns:
+        The manifest.
+
+    Raises:
+        OutputError: the folder cannot be written.
+        DataError: no document has a token, or `texts` cannot be read.
+    """
+    dtype = np.dtype("<u2" if tokenizer.vocabulary_size <= 2**16 else "<u4")
+    paths = [output.file(name) for name in (_TOKENS, _SIZES)]
+    with open(paths[0], "ab") as tokens, open(paths[1], "ab") as sizes:
+        number = -1
+        for number, text in enumerate(texts):
+            if number < output.done:
+                continue
+            document = tokenizer.encode(text)
+            if document.size and tokenizer.end is not None:
+                document = np.append(document, tokenizer.end)
+            if document.size:
+                tokens.write(document.astype(dtype).tobytes())
+                sizes.write(np.array([document.size], dtype="<u4").tobytes())
+            if (number + 1) % _DOCUMENTS_PER_SAVE == 0:
+                tokens.flush()
+                sizes.flush()
+                output.advance(number + 1)
+    counts = [
+        path.stat().st_size // size for path, size in zip(paths, (dtype.itemsize, 4), strict=True)
+    ]
+    if not counts[0]:
+        raise DataError("no document has a token", given=f"{number + 1} documents")
+    manifest = {
+        "format": _FORMAT,
+        "dtype": dtype.str,
+        "documents": counts[1],
+        "tokens": counts[0],
+        "tokenizer": {
+            "name": tokenizer.name,
+            "sha256": tokenizer.fingerprint,
+            "vocabulary_size": tokenizer.vocabulary_size,
+            "end": tokenizer.end,
+        },
+        "sources": list(sources),
+    }
+    output.write_json(_MANIFEST, manifest)
+    return manifest

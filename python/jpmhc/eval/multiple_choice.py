@@ -1,0 +1,286 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Multiple choice by log-likelihood: MMLU and HellaSwag from files in their published formats.
+
+A model is asked how likely each choice is as the continuation of a context. Texts and metrics
+are those of lm-evaluation-harness: `acc` takes the choice of the largest log-likelihood,
+`acc_norm` that of the largest per character of the choice, `acc_bytes` per byte.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from jpmhc.data.tokenizers import Tokenizer
+from jpmhc.errors import ConfigError, DataError, unknown_name
+from jpmhc.eval.models import LanguageModel, loglikelihood
+
+__all__ = [
+    "MMLU_FORMS",
+    "Accuracy",
+    "Item",
+    "choice_loglikelihoods",
+    "encode_pair",
+    "evaluate",
+    "read_hellaswag",
+    "read_mmlu",
+]
+
+LETTERS = ("A", "B", "C", "D")
+MMLU_FORMS = ("letter", "answer")
+_BRACKETS = re.compile(r"\[.*?\]")
+
+
+@dataclass(frozen=True)
+class Item:
+    """A question.
+
+    Attributes:
+        context: what the choices continue, without a blank at its end.
+        choices: as text; a blank comes before each.
+        gold: the index of the right one.
+        group: such as the subject.
+    """
+
+    context: str
+    choices: tuple[str, ...]
+    gold: int
+    group: str
+
+
+@dataclass(frozen=True)
+class Accuracy:
+    """Fractions of items answered rightly, 0..1, by metric.
+
+    Attributes:
+        count: how many items.
+        acc, acc_norm, acc_bytes: see the module.
+    """
+
+    count: int
+    acc: float
+    acc_norm: float
+    acc_bytes: float
+
+
+def read_mmlu(
+    folder: str | os.PathLike,
+    *,
+    form: str = "letter",
+    shots: int = 5,
+    subjects: Iterable[str] | None = None,
+) -> list[Item]:
+    """The test questions of MMLU's own archive.
+
+    Args:
+        folder: with `test/SUBJECT_test.csv` and, for shots, `dev/SUBJECT_dev.csv`: rows of
+            question, four answers and the letter of the right one.
+        form: "letter" lists the answers and takes a letter as the choice (the task `mmlu` of
+            lm-evaluation-harness); "answer" does not list them and takes the answers themselves
+            (its `mmlu_continuation`).
+        shots: how many questions of the subject's dev file come before, with their answers.
+        subjects: by default all that the folder has.
+
+    Raises:
+        ConfigError: an unknown form or subject, or negative shots.
+        DataError: a file is missing or a row is malformed; it names file, row and field.
+    """
+    if form not in MMLU_FORMS:
+        raise unknown_name("form", form, MMLU_FORMS)
+    if shots < 0:
+        raise ConfigError("bad shots", expected="at least 0", given=shots)
+    files = sorted(Path(folder, "test").glob("*_test.csv"))
+    known = [path.name.removesuffix("_test.csv") for path in files]
+    if not known:
+        raise DataError("no questions", expected="test/SUBJECT_test.csv", where=folder)
+    items = []
+    for subject in known if subjects is None else subjects:
+        if subject not in known:
+            raise unknown_name("subject", subject, known)
+        examples = _mmlu_rows(Path(folder, "dev", f"{subject}_dev.csv"))[:shots] if shots else []
+        title = subject.replace("_", " ")
+        begin = (
+            f"The following are multiple choice questions (with answers) about {title}.\n\n"
+            if form == "letter"
+            else ""
+        )
+        for question, answers, gold in examples:
+            context, choices = _mmlu_text(question, answers, form)
+            begin += f"{context} {choices[gold]}\n\n"
+        for question, answers, gold in _mmlu_rows(Path(folder, "test", f"{subject}_test.csv")):
+            context, choices = _mmlu_text(question, answers, form)
+            items.append(Item(begin + context, choices, gold, subject))
+    return items
+
+
+def _mmlu_text(question: str, answers: tuple[str, ...], form: str) -> tuple[str, tuple[str, ...]]:
+    if form == "answer":
+        return f"Question: {question.strip()}\nAnswer:", answers
+    listed = "\n".join(f"{letter}. {text}" for letter, text in zip(LETTERS, answers, strict=True))
+    return f"{question.strip()}\n{listed}\nAnswer:", LETTERS
+
+
+def _mmlu_rows(path: Path) -> list[tuple[str, tuple[str, ...], int]]:
+    try:
+        with open(path, newline="", encoding="utf-8") as file:
+            rows = list(csv.reader(file))
+    except OSError as error:
+        message = "cannot read the questions"
+        raise DataError(message, given=error.strerror or error, where=path) from error
+    except (csv.Error, UnicodeDecodeError) as error:
+        raise DataError("no CSV file in UTF-8", given=error, where=path) from error
+    found = []
+    for number, row in enumerate(rows, start=1):
+        where = f"{path}: row {number}"
+        if len(row) != 6:
+            expected = "question, four answers and a letter"
+            raise DataError("bad row", expected=expected, given=f"{len(row)} fields", where=where)
+        letter = row[5].strip()
+        if letter not in LETTERS:
+            expected = "A, B, C or D"
+            raise DataError("bad answer", expected=expected, given=repr(letter), where=where)
+        found.append((row[0], tuple(row[1:5]), LETTERS.index(letter)))
+    return found
+
+
+def read_hellaswag(path: str | os.PathLike) -> list[Item]:
+    """The questions of a `hellaswag_*.jsonl` that has labels, as lm-evaluation-harness words them.
+
+    Raises:
+        DataError: the file cannot be read or a line is malformed; it names line and field.
+    """
+    try:
+        lines = Path(path).read_text(encoding="utf-8").splitlines()
+    except OSError as error:
+        message = "cannot read the questions"
+        raise DataError(message, given=error.strerror or error, where=path) from error
+    except UnicodeDecodeError as error:
+        raise DataError("not UTF-8", given=error.reason, where=path) from error
+    items = []
+    for number, line in enumerate(lines, start=1):
+        if not line.strip():
+            continue
+        where = f"{path}: line {number}"
+        try:
+            record = json.loads(line)
+        except ValueError as error:
+            raise DataError("no JSON", given=error, where=where) from error
+        activity, first, second = (
+            _text(record, name, where) for name in ("activity_label", "ctx_a", "ctx_b")
+        )
+        endings = record.get("endings")
+        if not isinstance(endings, list) or not all(isinstance(text, str) for text in endings):
+            raise DataError("bad field 'endings'", expected="a list of texts", where=where)
+        gold = _label(record.get("label"), len(endings), where)
+        context = _hellaswag_text(f"{activity}: {first} {second.capitalize()}")
+        choices = tuple(_hellaswag_text(text) for text in endings)
+        items.append(Item(context, choices, gold, activity))
+    if not items:
+        raise DataError("no questions", where=path)
+    return items
+
+
+def _text(record: object, name: str, where: str) -> str:
+    value = record.get(name) if isinstance(record, dict) else None
+    if not isinstance(value, str):
+        raise DataError(
+            f"bad field {name!r}", expected="a text", given=type(value).__name__, where=where
+        )
+    return value
+
+
+def _label(value: object, count: int, where: str) -> int:
+    number = int(value) if isinstance(value, int | str) and str(value).isdigit() else -1
+    if not 0 <= number < count:
+        expected = f"0..{count - 1}"
+        raise DataError("bad field 'label'", expected=expected, given=repr(value), where=where)
+    return number
+
+
+def _hellaswag_text(text: str) -> str:
+    # The brackets are left over from WikiHow.
+    text = _BRACKETS.sub("", text.strip().replace(" [title]", ". "))
+    return text.replace("  ", " ")
+
+
+def encode_pair(
+    tokenizer: Tokenizer, context: str, continuation: str
+) -> tuple[np.ndarray, np.ndarray]:
+    """Tokens of a context and of what continues it, split as lm-evaluation-harness does.
+
+    Blanks at the end of the context go to the continuation; both are tokenized together and cut
+    after as many tokens as the context has alone.
+    """
+    kept = context.rstrip()
+    continuation = context[len(kept) :] + continuation
+    whole = tokenizer.encode(kept + continuation)
+    size = min(tokenizer.encode(kept).size, whole.size)
+    return whole[:size], whole[size:]
+
+
+def choice_loglikelihoods(
+    model: LanguageModel,
+    tokenizer: Tokenizer,
+    context: str,
+    choices: Sequence[str],
+    *,
+    length: int | None = None,
+) -> np.ndarray:
+    """The log-likelihood of each choice as the continuation of a context, float64 [choices].
+
+    Args:
+        length: the most tokens that the model takes; longer contexts lose their beginning.
+
+    Raises:
+        DataError: a context without tokens, or a choice without tokens or longer than `length`.
+    """
+    sums = []
+    for choice in choices:
+        before, after = encode_pair(tokenizer, context, f" {choice}")
+        if not before.size or not after.size:
+            raise DataError("empty context or choice", given=repr((context, choice)))
+        tokens = np.concatenate([before, after])
+        if length is not None:
+            if after.size >= length:
+                raise DataError(
+                    "choice too long", expected=f"below {length} tokens", given=after.size
+                )
+            tokens = tokens[-length:]
+        sums.append(loglikelihood(model, tokens)[-after.size :].sum())
+    return np.array(sums)
+
+
+def evaluate(
+    model: LanguageModel,
+    tokenizer: Tokenizer,
+    items: Sequence[Item],
+    *,
+    length: int | None = None,
+) -> dict[str, Accuracy]:
+    """Accuracies over all items (as "all", each item counting once) and by group.
+
+    Of equal log-likelihoods the first choice is taken.
+
+    Raises:
+        DataError: no items, or as `choice_loglikelihoods`.
+    """
+    if not items:
+        raise DataError("no questions")
+    hits: dict[str, list[tuple[bool, bool, bool]]] = {}
+    for item in items:
+        sums = choice_loglikelihoods(model, tokenizer, item.context, item.choices, length=length)
+        characters = np.array([max(len(choice), 1) for choice in item.choices])
+        sizes = np.array([max(len(choice.encode()), 1) for choice in item.choices])
+        found = (sums.argmax(), (sums / characters).argmax(), (sums / sizes).argmax())
+        hit = tuple(bool(choice == item.gold) for choice in found)
+        hits.setdefault(item.group, []).append(hit)
+    groups = {"all": [hit for group in hits.values() for hit in group], **hits}
+    return {name: Accuracy(len(rows), *np.mean(rows, axis=0).tolist())
+            for name, rows in groups.items()}  # fmt: skip
