@@ -192,8 +192,10 @@ class _Content:
 
 def _pattern(grids: list[np.ndarray]) -> tuple[bytes, list[int]]:
     cells = np.concatenate([grid.reshape(-1) for grid in grids])
-    values, first = np.unique(cells, return_index=True)
-    colours = [int(c) for c in values[np.argsort(first)] if c]
+    first = np.full(NUM_COLOURS, len(cells))
+    first[cells[::-1]] = np.arange(len(cells))[::-1]  # of several places the last is kept
+    order = np.argsort(first)
+    colours = [c for c in order[: np.count_nonzero(first < len(cells))].tolist() if c]
     number = np.zeros(NUM_COLOURS, dtype=np.uint8)
     number[colours] = np.arange(1, len(colours) + 1)
     return bytes(side for grid in grids for side in grid.shape) + number[cells].tobytes(), colours

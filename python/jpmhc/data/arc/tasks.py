@@ -90,7 +90,8 @@ class Task:
         for field, name in (("train", "demonstration"), ("test", "test")):
             pairs = value.get(field) if isinstance(value, Mapping) else None
             if not isinstance(pairs, list):
-                raise DataError("bad task", expected=f"a list {field!r}", given=pairs, where=place)
+                given = "none" if pairs is None else type(pairs).__name__
+                raise DataError("bad task", expected=f"a list {field!r}", given=given, where=place)
             for k, pair in enumerate(pairs, start=1):
                 if not isinstance(pair, Mapping) or "input" not in pair:
                     given = sorted(pair) if isinstance(pair, Mapping) else pair
