@@ -5,6 +5,7 @@
 
 #include "jpmhc/Runtime/Device.h"
 
+#include <atomic>
 #include <cstdint>
 #include <mutex>
 
@@ -47,8 +48,9 @@ struct jpmhcContext {
 
   jpmhc::runtime::Device *const device;
   jpmhc::runtime::ArenaList arenas;
-  jpmhcTraceFn trace = nullptr;
-  void *traceUser = nullptr;
+  std::atomic<jpmhcTraceFn> trace{nullptr};
+  std::atomic<void *> traceUser{nullptr};
+  std::atomic<bool> checksFinite{false};
 };
 
 #endif // JPMHC_RUNTIME_CONTEXT_H

@@ -109,6 +109,15 @@ int32_t jpmhc::runtime::loadBlas() {
   return blas.sgemm ? JPMHC_OK : jpmhcFail(JPMHC_NOT_FOUND, blas.error);
 }
 
+int32_t jpmhcDescribeBlas(char *path, int64_t size) {
+  if (int32_t status = loadBlas())
+    return status;
+  Dl_info info{};
+  dladdr(reinterpret_cast<void *>(getBlas().sgemm), &info);
+  snprintf(path, size, "%s", info.dli_fname ? info.dli_fname : "unknown");
+  return JPMHC_OK;
+}
+
 static void warmUpThread(int64_t, int64_t, void *) {
   // Larger than what a BLAS multiplies without its buffers.
   constexpr int kSize = 128;

@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 #include "jpmhc/Runtime/Launch.h"
 
+#include "Check.h"
 #include "Clock.h"
 #include "Context.h"
 #include "CpuDevice.h"
@@ -121,8 +122,15 @@ void jpmhcContextDestroy(jpmhcContext *context) { delete context; }
 int32_t jpmhcSetTrace(jpmhcContext *context, jpmhcTraceFn trace, void *user) {
   if (!context)
     return failNull("a context");
-  context->trace = trace;
   context->traceUser = user;
+  context->trace = trace;
+  return JPMHC_OK;
+}
+
+int32_t jpmhcSetCheck(jpmhcContext *context, int32_t finite) {
+  if (!context)
+    return failNull("a context");
+  context->checksFinite = finite != 0;
   return JPMHC_OK;
 }
 
@@ -130,12 +138,13 @@ int32_t jpmhcSetTrace(jpmhcContext *context, jpmhcTraceFn trace, void *user) {
 template <typename Call>
 static int32_t traced(jpmhcContext &context, const char *name,
                       const char *location, Call call) {
-  if (__builtin_expect(context.trace == nullptr, true))
+  jpmhcTraceFn trace = context.trace.load(std::memory_order_acquire);
+  if (__builtin_expect(trace == nullptr, true))
     return call();
   int64_t start = nowNs();
   int32_t status = call();
   jpmhcTraceEvent event{name, location, gettid(), start, nowNs()};
-  context.trace(context.traceUser, &event);
+  trace(context.traceUser, &event);
   return status;
 }
 
@@ -154,9 +163,14 @@ int32_t jpmhcLaunch(jpmhcContext *context, const jpmhcKernel *kernel,
                 kernel->name, static_cast<long long>(grain));
   if (hi <= lo)
     return JPMHC_OK;
-  return traced(*context, kernel->name, kernel->location, [&] {
+  int32_t status = traced(*context, kernel->name, kernel->location, [&] {
     return context->device->launch(*kernel, stream, lo, hi, grain, args);
   });
+  if (__builtin_expect(context->checksFinite.load(std::memory_order_relaxed),
+                       false) &&
+      status == JPMHC_OK)
+    return checkLaunch(*kernel, args);
+  return status;
 }
 
 int32_t jpmhcCopy(jpmhcContext *context, void *stream, void *target,
@@ -255,8 +269,13 @@ static int32_t multiply(jpmhcContext *context, void *stream,
     return status;
   if (call.batch == 0 || call.m == 0 || call.n == 0)
     return JPMHC_OK;
-  return traced(*context, "gemm", location,
-                [&] { return context->device->gemm(call, stream); });
+  int32_t status = traced(*context, "gemm", location,
+                          [&] { return context->device->gemm(call, stream); });
+  if (__builtin_expect(context->checksFinite.load(std::memory_order_relaxed),
+                       false) &&
+      status == JPMHC_OK)
+    return checkGemmResult(call, location);
+  return status;
 }
 
 int32_t jpmhcGemm(jpmhcContext *context, void *stream, int32_t inputType,

@@ -40,6 +40,9 @@ void bindCompiler(pybind11::module_ &m);
 /// Adds questions about the registered manifolds (Manifolds.cpp).
 void bindManifolds(pybind11::module_ &m);
 
+/// Adds settings and the description of the machine (Settings.cpp).
+void bindSettings(pybind11::module_ &m);
+
 } // namespace jpmhc::python
 
 #endif // JPMHC_PYTHON_BINDINGS_H

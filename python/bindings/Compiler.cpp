@@ -9,11 +9,15 @@
 #include "jpmhc/Frontend/GraphBuilder.h"
 #include "jpmhc/Pipelines/Pipelines.h"
 #include "jpmhc/Runtime/Launch.h"
+#include "jpmhc/Support/Settings.h"
 #include "jpmhc/Target/CPU.h"
 #include "jpmhc/Target/Package.h"
 
 #include "mlir/Pass/PassManager.h"
 #include "mlir/Transforms/Passes.h"
+
+#include "llvm/ADT/StringSwitch.h"
+#include "llvm/Support/FormatVariadic.h"
 
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
@@ -21,6 +25,7 @@
 #include <map>
 #include <mutex>
 #include <optional>
+#include <unistd.h>
 
 namespace py = pybind11;
 
@@ -114,12 +119,59 @@ public:
       for (uintptr_t address : addresses)
         buffers.push_back(reinterpret_cast<void *>(address));
       buffers.push_back(arena);
-      status = executable->run(number, device, buffers.data());
+      status = observedRun(number, buffers);
       if (status != JPMHC_OK)
         message = jpmhcLastError(device);
     }
     if (status != JPMHC_OK)
       throw RunError{status, message};
+  }
+
+  /// A run as the settings JPMHC_TRACE and JPMHC_CHECK ask for.
+  int32_t observedRun(size_t number, std::vector<void *> &buffers) {
+    bool traced = !getSetting("JPMHC_TRACE").value_or("").empty();
+    bool checked = getSetting("JPMHC_CHECK").value_or("") == "finite";
+    if (traced != isTraced) {
+      isTraced = traced;
+      traced ? jpmhcTraceStart(device)
+             : jpmhcSetTrace(device, nullptr, nullptr);
+    }
+    jpmhcSetCheck(device, checked);
+    if (checked)
+      if (int32_t status = checkArguments(entries()[number], buffers))
+        return status;
+    int64_t start = traced ? jpmhcTraceNow() : 0;
+    int32_t status = executable->run(number, device, buffers.data());
+    if (traced) {
+      jpmhcTraceEvent event{entries()[number].name.c_str(), nullptr, gettid(),
+                            start, jpmhcTraceNow()};
+      jpmhcTraceRecord(&event);
+    }
+    return status;
+  }
+
+  /// A failure that names the first argument with a NaN or an infinity.
+  static int32_t checkArguments(const EntrySpec &entry,
+                                llvm::ArrayRef<void *> buffers) {
+    for (auto [i, spec] : llvm::enumerate(entry.arguments)) {
+      int32_t type = llvm::StringSwitch<int32_t>(spec.dtype)
+                         .Case("f32", JPMHC_F32)
+                         .Case("bf16", JPMHC_BF16)
+                         .Case("f16", JPMHC_F16)
+                         .Default(0);
+      int64_t count = 1;
+      for (int64_t size : spec.shape)
+        count *= size;
+      int64_t found = type ? jpmhcFindNotFinite(type, buffers[i], count) : -1;
+      if (found >= 0)
+        return jpmhcFail(JPMHC_NOT_FINITE,
+                         llvm::formatv("argument {0} of '{1}' holds a number "
+                                       "that is not finite at element {2}",
+                                       i, entry.name, found)
+                             .str()
+                             .c_str());
+    }
+    return JPMHC_OK;
   }
 
   struct RunError {
@@ -133,6 +185,7 @@ private:
   jpmhcContext *device;
   void *arena = nullptr;
   int64_t arenaBytes = 0;
+  bool isTraced = false;
   std::mutex mutex;
 };
 
@@ -170,13 +223,13 @@ static T callCompiler(GraphBuilder &graph,
 static std::shared_ptr<Program> compileProgram(GraphBuilder &graph,
                                                const std::string &target) {
   if (target != "emulator") {
-    auto compiled = callCompiler<std::unique_ptr<Executable>>(graph, [&] {
-      return compileForCPU(graph.getModule(), CPUOptions());
-    });
+    auto compiled = callCompiler<std::unique_ptr<Executable>>(
+        graph, [&] { return compileForCPU(graph.getModule(), CPUOptions()); });
     return std::make_shared<Program>(std::move(compiled), "cpu");
   }
-  auto compiled = callCompiler<std::unique_ptr<EmulatedExecutable>>(
-      graph, [&] { return compileForEmulator(graph.getModule(), GPUOptions()); });
+  auto compiled = callCompiler<std::unique_ptr<EmulatedExecutable>>(graph, [&] {
+    return compileForEmulator(graph.getModule(), GPUOptions());
+  });
   EmulatedExecutable *emulated = compiled.get();
   auto program = std::make_shared<Program>(std::move(compiled), "emulator");
   program->setEmulated(emulated);
@@ -192,10 +245,10 @@ static void writePTX(GraphBuilder &graph, const std::string &folder,
     auto program = buildForGPU(graph.getModule(), options);
     if (!program)
       return program.takeError();
-    if (auto error =
-            writePTXPackage(*program, options, name, folder,
-                            measured ? measured->traffic()
-                                     : llvm::ArrayRef<emulator::EmulatedKernel>()))
+    if (auto error = writePTXPackage(
+            *program, options, name, folder,
+            measured ? measured->traffic()
+                     : llvm::ArrayRef<emulator::EmulatedKernel>()))
       return error;
     return true;
   });

@@ -270,4 +270,5 @@ PYBIND11_MODULE(_core, m) {
   bindGraph(m);
   bindCompiler(m);
   bindManifolds(m);
+  bindSettings(m);
 }

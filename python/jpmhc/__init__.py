@@ -57,13 +57,41 @@ _HOMES = {
     "train_step": ("TrainStep",),
 }
 _WHERE = {name: home for home, names in _HOMES.items() for name in names}
-_SUBMODULES = ("checkpoint", "data", "errors", "manifolds", "nn", "ops", "optim", "training")
+_SUBMODULES = (
+    "checkpoint",
+    "data",
+    "errors",
+    "knobs",
+    "manifolds",
+    "nn",
+    "ops",
+    "optim",
+    "training",
+)
 
 __all__ = sorted([*_WHERE, *_SUBMODULES])
 
 
+def _load_core() -> Any:
+    """The compiler; if a library that it needs is missing, the error says which package has it."""
+    try:
+        core = importlib.import_module("jpmhc._core")
+    except ImportError as error:
+        from jpmhc import _libraries
+
+        raise _libraries.explained(error) from error
+    from jpmhc import knobs
+
+    knobs.write_trace_at_exit()
+    return core
+
+
 def __getattr__(name: str) -> Any:
-    if name in _WHERE:
+    if name == "_core":  # until it is loaded
+        return _load_core()
+    if name == "__version__":
+        value = _load_core().version
+    elif name in _WHERE:
         value = getattr(importlib.import_module(f"jpmhc.{_WHERE[name]}"), name)
     elif name in _SUBMODULES:
         value = importlib.import_module(f"jpmhc.{name}")

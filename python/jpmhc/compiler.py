@@ -17,6 +17,7 @@ from jpmhc.errors import (
     ConfigError,
     DTypeError,
     InternalError,
+    NotFiniteError,
     RangeError,
     UnsupportedError,
     unknown_name,
@@ -235,7 +236,7 @@ def addresses_of(arrays: Iterable[np.ndarray]) -> list[int]:
     return [array.ctypes.data for array in arrays]
 
 
-_INDEX_OUT_OF_RANGE, _UNSUPPORTED = 5, 2
+_INDEX_OUT_OF_RANGE, _UNSUPPORTED, _NOT_FINITE = 5, 2, 7
 
 
 def run_addresses(executable: Any, number: int, addresses: list[int]) -> None:
@@ -244,6 +245,7 @@ def run_addresses(executable: Any, number: int, addresses: list[int]) -> None:
     Raises:
         RangeError: an id lies outside its table.
         UnsupportedError: the device does not serve something.
+        NotFiniteError: the knob `check` found a NaN or an infinity.
         InternalError: anything else that failed while running.
     """
     try:
@@ -254,6 +256,8 @@ def run_addresses(executable: Any, number: int, addresses: list[int]) -> None:
             raise RangeError(message) from None
         if status == _UNSUPPORTED:
             raise UnsupportedError(message) from None
+        if status == _NOT_FINITE:
+            raise NotFiniteError(message) from None
         raise InternalError(message) from None
 
 

@@ -21,6 +21,7 @@ __all__ = [
     "JpmhcError",
     "LayoutError",
     "MissingDependencyError",
+    "NotFiniteError",
     "OutputError",
     "RangeError",
     "ShapeError",
@@ -85,6 +86,10 @@ class LayoutError(JpmhcError, ValueError):
 
 class RangeError(JpmhcError, IndexError):
     """An index lies outside its table, such as a token id outside the vocabulary."""
+
+
+class NotFiniteError(JpmhcError, ArithmeticError):
+    """A compiled program made a NaN or an infinity while the knob `check` was "finite"."""
 
 
 class ConfigError(JpmhcError, ValueError):

@@ -298,6 +298,21 @@ class TrainStep:
         """The gradient buffer of each dense group, laid out as `model.buffers`."""
         return self._gradients
 
+    def gradient_norms(self, depth: int = 2) -> dict[str, float]:
+        """Euclidean norms of the last step's gradients, by layer, before clipping.
+
+        Args:
+            depth: parts of a parameter's dotted name that make a layer.
+        """
+        squares: dict[str, float] = {}
+        for name, parameter in self.model.named_parameters():
+            if parameter not in self._places:
+                continue
+            layer = ".".join(name.split(".")[:depth])
+            flat = self._places[parameter].ravel()
+            squares[layer] = squares.get(layer, 0.0) + float(np.dot(flat, flat))
+        return {layer: square**0.5 for layer, square in squares.items()}
+
     @property
     def grad_norm(self) -> float | None:
         """Global norm of the last step's gradients before clipping; None without clipping."""

@@ -43,6 +43,8 @@ enum jpmhcStatus {
   JPMHC_INDEX_OUT_OF_RANGE = 5,
   /// The device failed while it ran a kernel.
   JPMHC_LAUNCH_FAILED = 6,
+  /// A kernel wrote a NaN or an infinity and jpmhcSetCheck asks for none.
+  JPMHC_NOT_FINITE = 7,
 };
 
 /// Element types of library calls.
@@ -84,6 +86,9 @@ typedef struct jpmhcKernel {
   /// For each argument the bytes that the kernel may touch from its address on,
   /// or -1 where they are only known when it runs; may be null on the CPU.
   const int64_t *argBytes;
+  /// For each argument the jpmhcDType of a floating-point buffer without gaps
+  /// that the kernel writes, else 0; may be null. Read by jpmhcSetCheck.
+  const uint8_t *argWrites;
 } jpmhcKernel;
 
 /// One finished launch, product, copy or fill.
@@ -128,6 +133,32 @@ JPMHC_EXPORT int32_t jpmhcFail(int32_t status, const char *message);
 JPMHC_EXPORT int32_t jpmhcSetTrace(jpmhcContext *context, jpmhcTraceFn trace,
                                    void *user);
 
+/// With `finite` not 0 every launch and product reads what it has written and
+/// fails with JPMHC_NOT_FINITE, naming kernel and location, at a NaN or an
+/// infinity. Unset it costs one load and a branch a call.
+JPMHC_EXPORT int32_t jpmhcSetCheck(jpmhcContext *context, int32_t finite);
+
+/// Index of the first element that is a NaN or an infinity, or -1. `type` is a
+/// jpmhcDType.
+JPMHC_EXPORT int64_t jpmhcFindNotFinite(int32_t type, const void *data,
+                                        int64_t count);
+
+//===----------------------------------------------------------------------===//
+// Traces in the format of Chrome and Perfetto
+//===----------------------------------------------------------------------===//
+
+/// Records every event of the context from now on (a jpmhcSetTrace).
+JPMHC_EXPORT int32_t jpmhcTraceStart(jpmhcContext *context);
+
+/// Adds an event, such as a step around its kernels.
+JPMHC_EXPORT void jpmhcTraceRecord(const jpmhcTraceEvent *event);
+
+/// Nanoseconds of the clock that events are stamped with.
+JPMHC_EXPORT int64_t jpmhcTraceNow(void);
+
+/// Writes what was recorded since the last write, beside and renamed.
+JPMHC_EXPORT int32_t jpmhcTraceWrite(const char *path);
+
 //===----------------------------------------------------------------------===//
 // Launches and library calls
 //===----------------------------------------------------------------------===//
@@ -161,6 +192,9 @@ JPMHC_EXPORT int32_t jpmhcGemmBatched(
     int64_t k, const void *a, int64_t lda, int64_t strideA, const void *b,
     int64_t ldb, int64_t strideB, float beta, void *c, int64_t ldc,
     int64_t strideC, const char *location);
+
+/// Writes the path of the BLAS that serves products, loading it first.
+JPMHC_EXPORT int32_t jpmhcDescribeBlas(char *path, int64_t size);
 
 /// Copies bytes; the ranges must not overlap unless they are the same.
 JPMHC_EXPORT int32_t jpmhcCopy(jpmhcContext *context, void *stream,

@@ -25,7 +25,8 @@ std::string compilerDigest();
 class CompilationCache {
 public:
   /// The folder of `JPMHC_CACHE_DIR`; where that is not set, `jpmhc` in the
-  /// user's cache folder. An empty `JPMHC_CACHE_DIR` switches the cache off.
+  /// user's cache folder. An empty `JPMHC_CACHE_DIR` switches the cache off,
+  /// and so does `JPMHC_DUMP`.
   static CompilationCache fromEnvironment();
 
   /// A cache in `folder`; off when it is empty.

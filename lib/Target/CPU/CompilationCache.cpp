@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "jpmhc/Target/CompilationCache.h"
+#include "jpmhc/Support/Settings.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Config/llvm-config.h"
 #include "llvm/Support/BLAKE3.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Path.h"
-#include "llvm/Support/Process.h"
 #include "llvm/Support/raw_ostream.h"
 #include <atomic>
 #include <link.h>
@@ -58,7 +58,9 @@ std::string jpmhc::compilerDigest() {
 }
 
 CompilationCache CompilationCache::fromEnvironment() {
-  if (auto folder = llvm::sys::Process::GetEnv("JPMHC_CACHE_DIR"))
+  if (!getSetting("JPMHC_DUMP").value_or("").empty())
+    return CompilationCache(""); // stages that do not run cannot be dumped
+  if (auto folder = getSetting("JPMHC_CACHE_DIR"))
     return CompilationCache(*folder);
   llvm::SmallString<128> path;
   if (!llvm::sys::path::cache_directory(path))
@@ -76,9 +78,7 @@ std::string CompilationCache::pathOf(llvm::StringRef contentDigest,
 }
 
 static bool explains() {
-  static const bool on =
-      llvm::sys::Process::GetEnv("JPMHC_LOG").value_or("") == "explain";
-  return on;
+  return getSetting("JPMHC_LOG").value_or("") == "explain";
 }
 
 void CompilationCache::explain(llvm::StringRef what,

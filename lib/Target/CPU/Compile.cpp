@@ -5,8 +5,8 @@
 #include "jpmhc/Dialect/JPMHC/Transforms/Passes.h"
 #include "jpmhc/Pipelines/Pipelines.h"
 #include "jpmhc/Runtime/Launch.h"
+#include "jpmhc/Support/Settings.h"
 #include "llvm/ExecutionEngine/Orc/LLJIT.h"
-#include "llvm/Support/Process.h"
 
 using namespace mlir;
 using namespace jpmhc;
@@ -176,7 +176,7 @@ compile(ModuleOp module, const CPUOptions &options, llvm::StringRef settings) {
 }
 
 bool CPUOptions::sanitizeAddressByDefault() {
-  return llvm::sys::Process::GetEnv("JPMHC_SANITIZE_KERNELS").value_or("") ==
+  return getSetting("JPMHC_SANITIZE_KERNELS").value_or("") ==
          "address";
 }
 

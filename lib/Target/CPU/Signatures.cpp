@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "Signatures.h"
 #include "jpmhc/Dialect/JPMHC/Transforms/Passes.h"
+#include "jpmhc/Support/Dump.h"
 #include "mlir/Pass/PassManager.h"
 
 using namespace mlir;
@@ -72,5 +73,6 @@ llvm::Error jpmhc::runPipeline(ModuleOp module,
   build(pm);
   if (failed(pm.run(module)))
     return llvm::createStringError("expected " + what + " to succeed");
+  dumpStage(module, what);
   return llvm::Error::success();
 }

@@ -2,6 +2,7 @@
 //
 // Runs ptxas, directly and not through a shell, and reads what it prints.
 
+#include "jpmhc/Support/Settings.h"
 #include "jpmhc/Target/PTX.h"
 
 #include "llvm/ADT/ScopeExit.h"
@@ -148,7 +149,7 @@ std::vector<KernelResources> parsePtxasReport(StringRef text) {
 }
 
 Expected<std::string> findPtxas() {
-  if (std::optional<std::string> path = sys::Process::GetEnv("JPMHC_PTXAS");
+  if (std::optional<std::string> path = getSetting("JPMHC_PTXAS");
       path && !path->empty()) {
     if (!sys::fs::can_execute(*path))
       return createStringError(

@@ -11,6 +11,7 @@ is judged on their test pairs. In the output folder: `metrics.jsonl`, `checkpoin
 from __future__ import annotations
 
 import argparse
+import contextlib
 import dataclasses
 import math
 import sys
@@ -22,7 +23,7 @@ from pathlib import Path
 import numpy as np
 
 import jpmhc
-from jpmhc import checkpoint, manifolds, plotting
+from jpmhc import checkpoint, knobs, manifolds, plotting
 from jpmhc.averaging import MovingAverage
 from jpmhc.data.arc import (
     ArcPuzzles,
@@ -44,6 +45,7 @@ from jpmhc.eval.arc import Scores, commonest_colour, copy_input, score
 from jpmhc.eval.arc_votes import Ballot
 from jpmhc.experiments.arc_model import PLAIN, ArcModel, ModelConfig
 from jpmhc.optim import AdamAtan2, SignSGD
+from jpmhc.profiling import Profile, profile
 from jpmhc.training import (
     GracefulInterrupt,
     MetricsWriter,
@@ -357,7 +359,10 @@ def train(run: Run, options: Options) -> float:
     ):
         finished = run.step.step >= options.steps
         while not finished:
-            loss = run.advance()
+            # Where a step's time goes, unless the user is tracing it all.
+            look = (run.step.step + 1) % options.evaluate_every == 0 and not knobs.get("trace")
+            with profile() if look else contextlib.nullcontext(Profile()) as times:
+                loss = run.advance()
             done, elapsed = run.step.step, time.monotonic() - began
             metrics.write(done, loss=loss)
             progress.update(done, loss=loss)
@@ -366,7 +371,10 @@ def train(run: Run, options: Options) -> float:
             finished = done >= options.steps or elapsed > options.seconds or interrupt.requested
             if finished or done % options.evaluate_every == 0:
                 scores = run.evaluate()
-                metrics.write(done, **scores.as_dict(), seconds=elapsed)
+                norms = run.step.gradient_norms()
+                metrics.write(done, **scores.as_dict(), seconds=elapsed, gradient_norms=norms)
+                if look:
+                    metrics.write(done, kernel_seconds=times.seconds_by_kernel())
                 progress.update(done, cells=scores.cell_accuracy)
                 run.save(options.checkpoint)
     return time.monotonic() - began

@@ -120,6 +120,23 @@ static int64_t bytesOfArgument(Type type) {
   return (last + 1) * bytesOfElement(memref.getElementType());
 }
 
+/// Whether a buffer of static shape holds its elements and nothing else, from
+/// its address on.
+static bool isGapless(MemRefType type) {
+  return type.hasStaticShape() &&
+         bytesOfArgument(type) ==
+             type.getNumElements() * bytesOfElement(type.getElementType());
+}
+
+/// The jpmhcDType of a floating-point type, 0 for others.
+static int8_t codeOf(Type type) {
+  return type.isF32()    ? 1
+         : type.isBF16() ? 2
+         : type.isF16()  ? 3
+         : type.isF64()  ? 4
+                         : 0;
+}
+
 static bool isForGPU(ModuleOp module) {
   auto target = module->getAttrOfType<TargetAttr>(kTargetAttrName);
   return target && target.getKind() == TargetKind::gpu;
@@ -197,8 +214,21 @@ private:
   }
 
   static DenseIntElementsAttr argumentBytes(OpBuilder &b, LaunchOp op) {
-    return b.getI64TensorAttr(llvm::map_to_vector(
-        op.getArgs().getTypes(), [](Type type) { return bytesOfArgument(type); }));
+    return b.getI64TensorAttr(
+        llvm::map_to_vector(op.getArgs().getTypes(),
+                            [](Type type) { return bytesOfArgument(type); }));
+  }
+
+  /// Types of the gapless floating-point buffers that the kernel writes.
+  static DenseIntElementsAttr argumentWrites(OpBuilder &b, LaunchOp op) {
+    auto written = op->getAttrOfType<DenseBoolArrayAttr>(kWrittenAttrName);
+    SmallVector<int8_t> types(op.getArgs().size(), 0);
+    for (auto [i, type] : llvm::enumerate(op.getArgs().getTypes()))
+      if (auto memref = dyn_cast<MemRefType>(type);
+          written && memref && written[i] && isGapless(memref))
+        types[i] = codeOf(memref.getElementType());
+    return cast<DenseIntElementsAttr>(DenseIntElementsAttr::get(
+        RankedTensorType::get(types.size(), b.getI8Type()), types));
   }
 
   /// The call site's `jpmhcKernel` (see include/jpmhc/Runtime/Launch.h).
@@ -213,12 +243,13 @@ private:
                            .str();
     std::string kinds = (op.getKernel() + ".argument_kinds").str();
     std::string bytes = (op.getKernel() + ".argument_bytes").str();
+    std::string writes = (op.getKernel() + ".argument_writes").str();
     if (!module.lookupSymbol(name)) {
       OpBuilder::InsertionGuard guard(b);
       b.setInsertionPointToStart(module.getBody());
       auto type = LLVM::LLVMStructType::getLiteral(
-          b.getContext(),
-          {pointer, pointer, pointer, i64, pointer, i64, pointer, pointer});
+          b.getContext(), {pointer, pointer, pointer, i64, pointer, i64,
+                           pointer, pointer, pointer});
       auto global =
           LLVM::GlobalOp::create(b, loc, type, /*isConstant=*/true,
                                  LLVM::Linkage::Internal, name, Attribute());
@@ -236,7 +267,8 @@ private:
           gpu ? kernel : null,
           constant(b, loc, i64, op.getArgs().size()),
           constantArray(b, loc, module, kinds, argumentKinds(b, op)),
-          constantArray(b, loc, module, bytes, argumentBytes(b, op))};
+          constantArray(b, loc, module, bytes, argumentBytes(b, op)),
+          constantArray(b, loc, module, writes, argumentWrites(b, op))};
       for (auto [i, field] : llvm::enumerate(fields))
         value = LLVM::InsertValueOp::create(
             b, loc, value, field, ArrayRef<int64_t>{static_cast<int64_t>(i)});

@@ -52,6 +52,24 @@ static Value baseOf(Value memref) {
   return memref;
 }
 
+/// Whether an operation writes to the buffer or to a view of it.
+static bool isWritten(Value buffer) {
+  return llvm::any_of(buffer.getUsers(), [&](Operation *user) {
+    if (isa<ViewLikeOpInterface>(user))
+      return llvm::any_of(user->getResults(), isWritten);
+    auto interface = dyn_cast<MemoryEffectOpInterface>(user);
+    return !interface ||
+           interface.getEffectOnValue<MemoryEffects::Write>(buffer).has_value();
+  });
+}
+
+static SmallVector<bool> writtenArguments(func::FuncOp kernel) {
+  return llvm::map_to_vector(
+      kernel.getArguments().drop_front(2), [](Value argument) {
+        return isa<MemRefType>(argument.getType()) && isWritten(argument);
+      });
+}
+
 namespace {
 class Outliner {
 public:
@@ -88,10 +106,12 @@ public:
         llvm::divideCeil(kWorkPerTask,
                          std::max<int64_t>(workOf(loop), 1) * step) *
         step;
-    LaunchOp::create(builder, loop.getLoc(),
-                     FlatSymbolRefAttr::get(kernel.getNameAttr()),
-                     loop.getLowerBound()[0], loop.getUpperBound()[0],
-                     builder.getI64IntegerAttr(grain), arguments);
+    auto launch = LaunchOp::create(
+        builder, loop.getLoc(), FlatSymbolRefAttr::get(kernel.getNameAttr()),
+        loop.getLowerBound()[0], loop.getUpperBound()[0],
+        builder.getI64IntegerAttr(grain), arguments);
+    launch->setAttr(kWrittenAttrName,
+                    builder.getDenseBoolArrayAttr(writtenArguments(kernel)));
     loop.erase();
     return isNew;
   }

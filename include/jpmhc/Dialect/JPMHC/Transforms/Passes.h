@@ -32,6 +32,9 @@ inline constexpr llvm::StringLiteral kEntryAttrName = "jpmhc.entry";
 inline constexpr llvm::StringLiteral kArenaBytesAttrName = "jpmhc.arena_bytes";
 /// Attribute of a loop or function: name of the kernel it becomes.
 inline constexpr llvm::StringLiteral kKernelNameAttrName = "jpmhc.kernel";
+
+/// On a launch: for each argument, whether the kernel writes to it.
+inline constexpr llvm::StringLiteral kWrittenAttrName = "jpmhc.written";
 /// Attribute of a loop: its rows are groups of tokens (see
 /// KernelBuilder::tokens).
 inline constexpr llvm::StringLiteral kTokensAttrName = "jpmhc.tokens";
