@@ -218,16 +218,18 @@ class _output_errors:
             raise OutputError("cannot write", given=given, where=self._where) from error
 
 
-def progress(items: Iterable, total: int, label: str, *, quiet: bool = False) -> Iterator:
+def progress(items: Iterable, total: int | None, label: str, *, quiet: bool = False) -> Iterator:
     """Passes items on and says on standard error how far it is, about once a second.
 
-    On a terminal one line is rewritten; elsewhere only the end is said.
+    On a terminal one line is rewritten; elsewhere only the end is said. A total that nobody knows
+    is None.
 
     Raises:
         ConfigError: a negative total.
     """
-    if total < 0:
+    if total is not None and total < 0:
         raise ConfigError("bad total", expected="at least 0", given=total)
+    of = "" if total is None else f" of {total}"
     terminal = sys.stderr.isatty() and not quiet
     began = said = time.monotonic()
     count = 0
@@ -236,7 +238,7 @@ def progress(items: Iterable, total: int, label: str, *, quiet: bool = False) ->
         count += 1
         if terminal and time.monotonic() - said > 1:
             said = time.monotonic()
-            print(f"\r{label}: {count} of {total}", end="", file=sys.stderr, flush=True)
+            print(f"\r{label}: {count}{of}", end="", file=sys.stderr, flush=True)
     if not quiet:
         seconds = time.monotonic() - began
         start = "\r" if terminal else ""

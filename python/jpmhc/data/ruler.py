@@ -228,6 +228,28 @@ class RulerTask:
         text, length = made[pieces]
         return Instance(index=index, task=self.name, length=length, **vars(text))
 
+    def indices(self, count: int) -> list[int]:
+        """The first `count` instances that the length has room for.
+
+        Only questions differ in what their documents need at least, so that for all other tasks
+        these are 0 .. count - 1; there may be fewer questions than asked for.
+
+        Raises:
+            DataError: the length has room for none; it says what the first one needs.
+        """
+        if self.questions is None:
+            return list(range(count))
+        found = [k for k in range(len(self.questions.questions)) if self._has_room(k)]
+        if not found:
+            self.instance(0)
+        return found[:count]
+
+    def _has_room(self, index: int) -> bool:
+        draft = self._maker.draft(self, index, self.name)
+        text = draft.build(draft.least)
+        tokens = self.tokenizer.encode(text.input + text.answer_prefix).size
+        return tokens + self.tokens_to_generate <= self.length
+
     def batch(self, step: int, batch_size: int) -> tuple[np.ndarray, np.ndarray]:
         """Instances step * batch_size and those that follow with their answers, for training.
 

@@ -1,0 +1,136 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""What the subcommands for texts share: files of JSON lines, and texts with marked pieces."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import multiprocessing
+import os
+import re
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+
+from jpmhc.data.output import OutputFolder, progress
+from jpmhc.errors import ConfigError
+
+__all__ = ["Lines", "add_text_options", "marked", "places", "show", "write_lines"]
+
+_INSTANCES_PER_SAVE = 16
+_SHOWN = 240  # characters of a stretch without marks
+_COLOURS = {
+    "needle": "\033[1;32m",
+    "bridge": "\033[1;33m",
+    "other": "\033[36m",
+    "answer": "\033[1m",
+}
+_PLAIN = "\033[0m"
+
+
+@dataclass(frozen=True)
+class Lines:
+    """A file of JSON lines in the making.
+
+    Attributes:
+        name: of the file.
+        indices: of the instances.
+        make: gives the record of an instance.
+    """
+
+    name: str
+    indices: Sequence[int]
+    make: Callable[[int], dict]
+
+
+def add_text_options(parser: argparse.ArgumentParser) -> None:
+    """The options of all subcommands for texts."""
+    add = parser.add_argument
+    add("--tokenizer", default="byte", help="byte, a *.model or a *.json file (%(default)s)")
+    add("--licence", default="not stated", help="of the source, for the data card")
+
+
+def write_lines(output: OutputFolder, files: Sequence[Lines], *, workers: int, quiet: bool) -> None:
+    """Writes all instances, beginning behind those of an interrupted run.
+
+    Raises:
+        ConfigError: fewer than one worker.
+        OutputError: as `OutputFolder`.
+    """
+    if workers < 1:
+        raise ConfigError("--workers", expected="at least 1", given=workers)
+    jobs = [(k, index) for k, file in enumerate(files) for index in file.indices]
+    rest = jobs[output.done :]
+    with contextlib.ExitStack() as stack:
+        handles = [stack.enter_context(open(output.file(f.name), "ab")) for f in files]
+        texts = stack.enter_context(contextlib.closing(_texts(files, rest, workers)))
+        done = output.done
+        for number, text in progress(texts, len(rest), "instances", quiet=quiet):
+            handles[number].write(text)
+            done += 1
+            if done % _INSTANCES_PER_SAVE == 0:
+                for handle in handles:
+                    handle.flush()
+                output.advance(done)
+
+
+_files: Sequence[Lines] = ()  # what a worker makes, inherited when its process is forked
+
+
+def _texts(
+    files: Sequence[Lines], jobs: Iterable[tuple[int, int]], workers: int
+) -> Iterator[tuple[int, bytes]]:
+    """The number of the file and the line of each job, in order."""
+    global _files
+    _files = files
+    if workers == 1:
+        yield from map(_text, jobs)
+        return
+    os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")  # its threads do not survive a fork
+    with ProcessPoolExecutor(workers, multiprocessing.get_context("fork")) as pool:
+        yield from pool.map(_text, jobs, chunksize=2)
+
+
+def _text(job: tuple[int, int]) -> tuple[int, bytes]:
+    number, index = job
+    line = json.dumps(_files[number].make(index), ensure_ascii=False)
+    return number, f"{line}\n".encode()
+
+
+def show(title: str, text: str) -> None:
+    """Prints a preview."""
+    print(f"--- {title}")
+    print(text, end="\n\n")
+
+
+def marked(text: str, marks: Iterable[tuple[int, int, str]]) -> str:
+    """A text with pieces (begin, end, kind) in colour on a terminal, else in brackets.
+
+    Long stretches without marks are shortened.
+    """
+    coloured = sys.stdout.isatty() and "NO_COLOR" not in os.environ
+    pieces, done = [], 0
+    for begin, end, kind in sorted(marks):
+        if begin < done:
+            continue
+        pieces.append(_shortened(text[done:begin]))
+        piece = text[begin:end]
+        pieces.append(f"{_COLOURS[kind]}{piece}{_PLAIN}" if coloured else f"[{kind}: {piece}]")
+        done = end
+    return "".join([*pieces, _shortened(text[done:])])
+
+
+def _shortened(text: str) -> str:
+    if len(text) <= _SHOWN:
+        return text
+    half = _SHOWN // 2
+    return f"{text[:half]} ... {len(text) - 2 * half} characters ... {text[-half:]}"
+
+
+def places(text: str, pieces: Iterable[str], kind: str) -> Iterator[tuple[int, int, str]]:
+    """Where some pieces occur in a text."""
+    for piece in pieces:
+        for match in re.finditer(re.escape(piece), text):
+            yield match.start(), match.end(), kind

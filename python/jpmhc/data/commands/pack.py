@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Documents of text or JSON-lines files, tokenized for packed training."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+
+from jpmhc.data import packing, tokenizers
+from jpmhc.data.commands import _instances
+from jpmhc.data.output import Card, OutputFolder, progress, sha256
+from jpmhc.data.packing import Documents, PackedDataset, read_documents, write_documents
+from jpmhc.errors import ConfigError, DataError
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The options of its own."""
+    add = parser.add_argument
+    add("files", type=Path, nargs="+", metavar="FILE", help="*.jsonl, or text")
+    add("--field", default="text", help="of JSON lines, the text (%(default)s)")
+    add("--separator", metavar="LINE", help="between documents of a text (a file is one)")
+    add("--length", type=int, default=1024, help="of rows, for --preview and --stats (%(default)s)")
+    add("--mode", choices=packing.MODES, default="split", help="likewise (%(default)s)")
+    add("--seed", type=int, default=0, help="likewise (%(default)s)")
+    _instances.add_text_options(parser)
+
+
+def run(options: argparse.Namespace) -> None:
+    """Tokenizes the documents and shows, counts and writes them as asked for."""
+    if options.length < 1:
+        raise ConfigError("--length", expected="at least 1", given=options.length)
+    tokenizer = tokenizers.load(options.tokenizer)
+    if options.output is not None:
+        _write(options, tokenizer)
+    if options.preview or options.stats or options.output is None:
+        if options.output is not None:
+            documents = Documents.open(options.output)
+        else:
+            end = [] if tokenizer.end is None else [tokenizer.end]
+            arrays = (np.append(tokenizer.encode(text), end) for text in _texts(options) if text)
+            documents = Documents.from_arrays(arrays)
+        dataset = PackedDataset(
+            documents, length=options.length, mode=options.mode, seed=options.seed
+        )
+        for index in range(min(options.preview, dataset.rows(0))):
+            show(dataset, tokenizer, index)
+        if options.stats or not (options.preview or options.output):
+            print("\n".join(f"{name}: {value}" for name, value in count(dataset).items()))
+
+
+def _texts(options: argparse.Namespace) -> Iterator[str]:
+    for path in options.files:
+        yield from read_documents(path, field=options.field, separator=options.separator)
+
+
+def count(dataset: PackedDataset) -> dict[str, int | float]:
+    """What a packed data set is, in numbers."""
+    sizes = dataset.documents.sizes
+    rows = dataset.rows(0)
+    first = dataset.batch(packing.Position(), min(rows, 64))
+    return {
+        "documents": len(sizes),
+        "tokens": int(sizes.sum()),
+        "tokens of the shortest document": int(sizes.min()),
+        "tokens of the longest document": int(sizes.max()),
+        f"rows of {dataset.length} tokens": rows,
+        "filling of the first rows": round(float((first.segments < 0).mean()), 4),
+        "documents in the first rows, on average": float((first.segments.max(axis=1) + 1).mean()),
+    }
+
+
+def show(dataset: PackedDataset, tokenizer: tokenizers.Tokenizer, index: int) -> None:
+    """Prints a row with the beginning of each document marked."""
+    batch = dataset.row(0, index)
+    tokens, segments = batch.tokens[0], batch.segments[0]
+    pieces = [tokenizer.decode(tokens[segments == k]) for k in range(segments.max() + 1)]
+    text, marks = "", []
+    for number, piece in enumerate(pieces):
+        label = f"document {number}"
+        marks.append((len(text), len(text) + len(label), "bridge"))
+        text += f"{label}\n{piece}\n"
+    title = f"row {index}, {dataset.length} tokens, {int((segments < 0).sum())} of them filling"
+    _instances.show(title, _instances.marked(text, marks))
+
+
+def _write(options: argparse.Namespace, tokenizer: tokenizers.Tokenizer) -> None:
+    try:
+        sources = [{"name": path.name, "sha256": sha256(path)} for path in options.files]
+    except OSError as error:
+        message = "cannot read the documents"
+        raise DataError(message, given=error.strerror or error, where=error.filename) from error
+    request = {
+        "command": "pack",
+        "sources": sources,
+        "field": options.field,
+        "separator": options.separator,
+        "tokenizer": tokenizer.fingerprint,
+    }
+    with OutputFolder(options.output, request) as output:
+        texts = progress(_texts(options), None, "documents", quiet=options.quiet)
+        manifest = write_documents(output, texts, tokenizer, sources=sources)
+        named = ", ".join(f"{source['name']} (SHA-256 {source['sha256']})" for source in sources)
+        output.write_card(
+            Card(
+                title="Tokenized documents",
+                command_line=options.command_line,
+                source=named,
+                licence=options.licence,
+                counts={name: manifest[name] for name in ("documents", "tokens")},
+                notes=(
+                    f"tokenizer: {tokenizer.name} (SHA-256 {tokenizer.fingerprint}), "
+                    f"{tokenizer.vocabulary_size} tokens, end token {tokenizer.end}",
+                    "read them with jpmhc.data.packing.Documents.open",
+                ),
+            )
+        )
