@@ -13,7 +13,7 @@ from jpmhc.data.arc import NUM_COLOURS
 from jpmhc.errors import ConfigError, MissingDependencyError, OutputError
 from jpmhc.files import replacing
 
-__all__ = ["COLOURS", "Sample", "report"]
+__all__ = ["COLOURS", "Sample", "new_figure", "report", "save_figure"]
 
 # The colours 0..9 of the ARC web page.
 COLOURS = (
@@ -71,17 +71,11 @@ def report(
         ConfigError: a sample has a colour outside 0..9.
         OutputError: the file cannot be written.
     """
-    try:
-        from matplotlib.figure import Figure
-    except ImportError as error:
-        raise MissingDependencyError(
-            "the picture needs the package matplotlib", hint="pip install 'jpmhc[plot]'"
-        ) from error
     samples = list(samples)[:_MOST_SAMPLES]
     for sample in samples:
         _check(sample)
     height = 9 if samples else 4.4
-    figure = Figure(figsize=(11, height), dpi=120, facecolor="white", layout="constrained")
+    figure = new_figure((11, height))
     figure.get_layout_engine().set(w_pad=0.12, h_pad=0.08)
     if title:
         figure.suptitle(title, fontsize=14, color=_INK)
@@ -92,7 +86,7 @@ def report(
     left, right = curves.subplots(1, 2, sharex=True)
     _draw_loss(left, records)
     _draw_accuracy(right, records, accuracy, baselines or {})
-    _save(figure, path)
+    save_figure(figure, path)
 
 
 def _check(sample: Sample) -> None:
@@ -104,7 +98,27 @@ def _check(sample: Sample) -> None:
             raise ConfigError("bad grid", expected=expected, given=wrong[0], where=where)
 
 
-def _save(figure, path: str | os.PathLike) -> None:
+def new_figure(size: tuple[float, float]):
+    """An empty matplotlib figure of so many inches, for `save_figure`.
+
+    Raises:
+        MissingDependencyError: matplotlib is not installed.
+    """
+    try:
+        from matplotlib.figure import Figure
+    except ImportError as error:
+        raise MissingDependencyError(
+            "the picture needs the package matplotlib", hint="pip install 'jpmhc[plot]'"
+        ) from error
+    return Figure(figsize=size, dpi=120, facecolor="white", layout="constrained")
+
+
+def save_figure(figure, path: str | os.PathLike) -> None:
+    """Writes a figure as a PNG file, replaced as a whole.
+
+    Raises:
+        OutputError: the file cannot be written.
+    """
     try:
         with replacing(path) as file:
             # Without the name of the program, so that equal runs make equal files.
