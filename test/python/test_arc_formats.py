@@ -137,6 +137,17 @@ def test_what_is_written_is_read_and_sampled_the_same(tmp_path):
     assert isinstance(data.training.inputs, np.memmap)
 
 
+def test_a_split_without_examples_is_left_out(tmp_path):
+    sets = puzzles_of().sets
+    puzzles = arc.ArcPuzzles(arc.TaskSets(sets.training, ()), variants=3, canvas=CANVAS)
+    assert len(puzzles.evaluation) == 0 and not list(arc.EvaluationBatches(puzzles.evaluation, 4))
+    assert len(puzzles.evaluation.materialise()) == 0
+    folder = write(tmp_path / "data", puzzles, trm_format)
+    assert not (folder / "test").exists()
+    assert trm_format.TrmFolder(folder).evaluation is None
+    assert len(native_format.read(write(tmp_path / "n", puzzles, native_format)).evaluation) == 0
+
+
 def test_stored_examples_are_judged(tmp_path):
     data = trm_format.TrmFolder(write(tmp_path / "data", puzzles_of(), trm_format))
     judge = Judge(data.tests[:1], data.identifiers, CANVAS)

@@ -1,2 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Data sets for the examples: ARC grids (`arc`) and the bytes of a text (`text`)."""
+"""The data of the documented experiments, in Python and NumPy alone.
+
+`jpmhc.eval` scores what models make of them; `python -m jpmhc.data` writes and shows them.
+"""

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Scores of what a model predicts, and the baselines they are worth comparing with."""
+"""Scores of what models predict, and how sure they are, in Python and NumPy alone."""

@@ -51,16 +51,20 @@ def write(
     Raises:
         OutputError: a file cannot be written.
     """
-    tables = (puzzles.training, puzzles.evaluation)
+    tables = {
+        split: table
+        for split, table in zip(SPLITS, (puzzles.training, puzzles.evaluation), strict=True)
+        if len(table)
+    }
     jobs = [
         (split, table, first)
-        for split, table in zip(SPLITS, tables, strict=True)
+        for split, table in tables.items()
         for first in range(0, len(table), ROWS_AT_ONCE)
     ]
     for number in watch(range(output.done, len(jobs)), len(jobs) - output.done):
         _write_rows(output, *jobs[number])
         output.advance(number + 1)
-    for split, table in zip(SPLITS, tables, strict=True):
+    for split, table in tables.items():
         _write_indices(output, split, table)
         output.write_json(f"{split}/dataset.json", _metadata(puzzles, table))
     output.write_json("identifiers.json", puzzles.identifiers())
