@@ -126,7 +126,16 @@ void jpmhc::buildHostToLLVMPipeline(OpPassManager &pm) {
   pm.addPass(createReconcileUnrealizedCastsPass());
 }
 
+static void buildCostPipeline(OpPassManager &pm) {
+  buildToKernelsPipeline(pm);
+  pm.addPass(createPrintCost());
+}
+
 void jpmhc::registerPipelines() {
+  PassPipelineRegistration<>(
+      "jpmhc-cost",
+      "jpmhc-to-kernels, then print what each kernel computes and moves",
+      buildCostPipeline);
   PassPipelineRegistration<>(
       "jpmhc-to-kernels",
       "tensors to outlined kernels over planned memory (any target)",

@@ -5,6 +5,7 @@
 
 #include "Bindings.h"
 
+#include "jpmhc/Analysis/Cost.h"
 #include "jpmhc/Dialect/JPMHC/Transforms/Passes.h"
 #include "jpmhc/Frontend/GraphBuilder.h"
 #include "jpmhc/Pipelines/Pipelines.h"
@@ -308,6 +309,25 @@ static std::string printStage(GraphBuilder &graph, const std::string &stage,
   return text;
 }
 
+/// (entry, kernel, location, calls, flops, bytes, floor, exact) of every kernel.
+static py::list listCost(GraphBuilder &graph) {
+  auto costs = callCompiler<std::vector<KernelCost>>(
+      graph, [&]() -> llvm::Expected<std::vector<KernelCost>> {
+        mlir::OwningOpRef<mlir::ModuleOp> module(graph.getModule().clone());
+        mlir::PassManager manager(graph.getContext());
+        buildToKernelsPipeline(manager);
+        if (mlir::failed(manager.run(*module)))
+          return llvm::createStringError("expected lowering to kernels to succeed");
+        return costOf(*module);
+      });
+  py::list result;
+  for (const KernelCost &cost : costs)
+    result.append(py::make_tuple(cost.entry, cost.kernel, cost.location,
+                                 cost.calls, cost.work.flops, cost.work.bytes,
+                                 cost.floor, cost.work.exact));
+  return result;
+}
+
 /// Must be called with the exception set as Python expects it: (status,
 /// message).
 static PyObject *runErrorType = nullptr;
@@ -359,6 +379,9 @@ void bindCompiler(py::module_ &m) {
         writePTX(*graph, folder, chip, name, measured.get());
       },
       "Writes kernels.ptx, a header, manifest.json and report.json.");
+  m.def("cost",
+        [](const std::shared_ptr<GraphBuilder> &graph) { return listCost(*graph); },
+        "What each kernel of each entry computes and moves.");
   m.def("ptx_chips", &ptxChips, "The GPUs that PTX is written for.");
   m.def("stages", [] {
     std::vector<std::string> names;

@@ -12,6 +12,7 @@ import numpy as np
 
 from jpmhc import _core, _reproducer, _tree, arguments
 from jpmhc._location import here
+from jpmhc.cost import Cost, cost_table
 from jpmhc.errors import (
     CompileError,
     ConfigError,
@@ -24,6 +25,7 @@ from jpmhc.errors import (
 )
 from jpmhc.functions import flatten_results
 from jpmhc.nn.module import Parameter
+from jpmhc.profiling import Profile
 from jpmhc.tracing import IdRange, Spec, Trace, spec_of, to_error
 
 TARGETS = ("cpu", "emulator")
@@ -207,6 +209,14 @@ class Program:
         """Bytes of temporaries that the compiled program needs at once."""
         return self.executable.planned_peak_bytes
 
+    def cost(self, times: Profile | None = None) -> Cost:
+        """What each kernel computes and moves; see `jpmhc.cost`.
+
+        Args:
+            times: a profile of runs of this program; its times a run stand beside.
+        """
+        return cost_table(self._guarded(lambda: _core.cost(self.trace.graph)), times)
+
     def aliases(self, entry: Entry) -> list[int]:
         """For each result the argument whose buffer it is, or -1."""
         return self._aliases[entry.name]
@@ -301,6 +311,24 @@ class Compiled:
         inputs += [parameter.array for parameter in entry.captured]
         return _tree.unflatten(entry.output_structure, self._program.run(entry, inputs))
 
+    @property
+    def output_shapes(self) -> list[tuple[int, ...]]:
+        """Shapes of the results' leaves."""
+        return [spec.shape for spec in self._entry.outputs]
+
+    def run_into(self, inputs: Sequence[np.ndarray], outputs: Sequence[np.ndarray]) -> None:
+        """Runs on leaves that are right already, into arrays that exist.
+
+        Nothing is checked or copied. A result that is an argument unchanged is not written.
+        """
+        entry = self._entry
+        aliases = self._program.aliases(entry)
+        written = [o for o, alias in zip(outputs, aliases, strict=True) if alias < 0]
+        captured = [parameter.array for parameter in entry.captured]
+        number = self._program.number(entry)
+        addresses = addresses_of((*inputs, *captured, *written))
+        run_addresses(self._program.executable, number, addresses)
+
     def print_ir(self, stage: str = "graph", *, debug_info: bool = False) -> str:
         """The program as text: as traced ("graph") or at a later stage."""
         return self._program.print_ir(stage, debug_info=debug_info)
@@ -314,6 +342,10 @@ class Compiled:
     def planned_peak_bytes(self) -> int:
         """Bytes of temporaries that a call needs at once."""
         return self._program.planned_peak_bytes
+
+    def cost(self, times: Profile | None = None) -> Cost:
+        """What each kernel computes and moves; see `Program.cost`."""
+        return self._program.cost(times)
 
 
 def compile(fn: Callable[..., Any], *args: Any, target: str = "cpu") -> Compiled:  # noqa: A001

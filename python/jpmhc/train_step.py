@@ -18,12 +18,14 @@ import numpy as np
 from jpmhc import _tree, checkpoint, elementwise, ops
 from jpmhc._location import here
 from jpmhc.compiler import Program, addresses_of, run_addresses
+from jpmhc.cost import Cost
 from jpmhc.derivatives import value_and_grad
 from jpmhc.errors import ConfigError, DTypeError, ShapeError
 from jpmhc.functions import is_value
 from jpmhc.nn.module import Module, Parameter, aligned_zeros, views
 from jpmhc.nn.sparse import SparseRows
 from jpmhc.optim import DenseOptimizer, SignSGD, check_rate
+from jpmhc.profiling import Profile
 from jpmhc.tracing import Spec, Tensor, scalar_spec, spec_of
 
 _DENSE = ("decay", "no_decay")
@@ -322,6 +324,10 @@ class TrainStep:
     def planned_peak_bytes(self) -> int:
         """Bytes of temporaries that a step needs at once."""
         return self._program.planned_peak_bytes
+
+    def cost(self, times: Profile | None = None) -> Cost:
+        """What each kernel of a step computes and moves; see `jpmhc.cost`."""
+        return self._program.cost(times)
 
     @property
     def state_bytes(self) -> int:

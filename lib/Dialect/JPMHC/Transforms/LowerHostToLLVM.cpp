@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "jpmhc/Dialect/JPMHC/Transforms/Passes.h"
+#include "jpmhc/Support/Locations.h"
 #include "mlir/Conversion/ArithToLLVM/ArithToLLVM.h"
 #include "mlir/Conversion/FuncToLLVM/ConvertFuncToLLVM.h"
 #include "mlir/Conversion/LLVMCommon/ConversionTarget.h"
@@ -54,22 +55,6 @@ static Value cString(OpBuilder &b, Location loc, ModuleOp module,
                            b.getStringAttr(bytes));
   }
   return LLVM::AddressOfOp::create(b, loc, pointerType(b.getContext()), name);
-}
-
-/// "file:line:col" of the first position in a location; empty when there is
-/// none.
-static std::string userLocation(Location loc) {
-  std::string text;
-  loc->walk([&](Location inner) {
-    auto file = dyn_cast<FileLineColLoc>(inner);
-    if (!file)
-      return WalkResult::advance();
-    text = (file.getFilename().getValue() + ":" + Twine(file.getLine()) + ":" +
-            Twine(file.getColumn()))
-               .str();
-    return WalkResult::interrupt();
-  });
-  return text;
 }
 
 static Value locationString(OpBuilder &b, Location loc, ModuleOp module) {

@@ -116,6 +116,15 @@ def OutlineKernels : Pass<"jpmhc-outline-kernels", "::mlir::ModuleOp"> {
                     Statistic<"shared", "launches-sharing-a-kernel", "launches of a kernel that existed already">];
 }
 
+def PrintCost : Pass<"jpmhc-print-cost", "::mlir::ModuleOp"> {
+  let summary = "print what each kernel of each entry computes and moves";
+  let description = [{
+    One line, a comment, for each kernel and line of the user's program: runs, floating-point operations, bytes of its
+    loads and stores, and the floor, the bytes of its buffers each read or written once. `+` marks numbers that are
+    lower bounds, since a loop's length is known at run time only. The module is not changed.
+  }];
+}
+
 def LowerParallelToFor : Pass<"jpmhc-lower-parallel-to-for", "::mlir::func::FuncOp"> {
   let summary = "run the parallel loops of a kernel one after the other (a CPU thread's share)";
   let description = [{
