@@ -138,6 +138,18 @@ def test_without_the_bridge_nobody_does_better_than_chance():
     assert abs(score.accuracy - score.chance) < 0.37
 
 
+def test_looking_for_the_words_of_the_question_helps_the_literal_control_only():
+    found = {}
+    for kind in ("bridged", "no_bridge", "literal"):
+        made = corpus(kind=kind, hops=1)
+        instances = [made.instance(index) for index in range(100)]
+        guesses = [needle.literal_guess(instance) for instance in instances]
+        found[kind] = needle.score(instances, guesses).accuracy
+    assert found["literal"] == 1
+    # 100 guesses of chance 1/4: four standard deviations are 0.17.
+    assert abs(found["bridged"] - 0.25) < 0.17 and abs(found["no_bridge"] - 0.25) < 0.17
+
+
 def test_matches_are_exact():
     assert needle.exact_match(" Petra.", "Petra")
     assert needle.exact_match("\nPetra and then some", "Petra")

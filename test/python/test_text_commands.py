@@ -147,6 +147,25 @@ def test_pack_tokenizes_documents(tmp_path, capsys):
 
 
 @pytest.mark.parametrize(
+    "command",
+    [
+        [*NEEDLE, "--preview", "2"],
+        RULER,
+        ["pack", str(ALICE), "--length", "128", "--preview", "3"],
+    ],
+)
+def test_pictures_show_where_things_are(tmp_path, capsys, command):
+    path = tmp_path / "picture.png"
+    assert main([*command, "--png", str(path)]) == 0
+    content = path.read_bytes()
+    assert content.startswith(b"\x89PNG") and len(content) > 5_000
+    assert main([*command, "--png", str(path)]) == 0
+    assert path.read_bytes() == content
+    assert main([*command, "--png", str(tmp_path / "none" / "picture.png")]) == 1
+    assert "cannot write the picture: got No such file" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
     ("command", "message"),
     [
         (["needle", "none.txt"], "error: none.txt: cannot read the filler"),

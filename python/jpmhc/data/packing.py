@@ -15,6 +15,7 @@ number of workers, shards and restarts sees the same rows.
 
 from __future__ import annotations
 
+import bisect
 import json
 import os
 from collections import deque
@@ -179,9 +180,9 @@ class PackedDataset:
         documents: what to pack.
         length: T, tokens of a row.
         mode: "split" puts all documents into one stream and cuts it every T tokens: no filling,
-            and what is left at the end of an epoch is not used. "whole" begins a new row where
-            a document does not fit into what is left of one; only those longer than T are cut.
-            "single" gives every document rows of its own.
+            and what is left at the end of an epoch is not used. "whole" puts each document into
+            the row with the least room that is enough (best fit); only those longer than T are
+            cut. "single" gives every document rows of its own.
         seed: 0 <= seed < 2**64.
         padding: the token that fills up rows.
         shuffle: whether documents and rows are in a random order, another one each epoch.
@@ -332,17 +333,36 @@ class PackedDataset:
         number = np.arange(document.size) - np.repeat(np.cumsum(pieces) - pieces, pieces)
         begin = number * self.length
         end = np.minimum(begin + self.length, np.repeat(sizes, pieces))
-        first = np.arange(document.size + 1) if self.mode == "single" else self._fill(end - begin)
-        return _Plan(document, begin, end, first)
+        if self.mode == "single":
+            return _Plan(document, begin, end, np.arange(document.size + 1))
+        row = self._best_fit((end - begin).tolist())
+        by_row = np.argsort(row, kind="stable")
+        first = np.searchsorted(row[by_row], np.arange(row.max(initial=-1) + 2))
+        return _Plan(document[by_row], begin[by_row], end[by_row], first)
 
-    def _fill(self, sizes: np.ndarray) -> np.ndarray:
-        """Which piece begins each row, and how many pieces there are."""
-        ends = np.cumsum(sizes)
-        first, done = [0], 0
-        while first[-1] < sizes.size:
-            first.append(int(np.searchsorted(ends, done + self.length, side="right")))
-            done = int(ends[first[-1] - 1])
-        return np.array(first)
+    def _best_fit(self, sizes: list[int]) -> np.ndarray:
+        """The row of each piece: of those that have room for it, one with the least room."""
+        rows: list[int] = []
+        open_rows: list[list[int]] = [[] for _ in range(self.length)]  # by the room they have
+        rooms: list[int] = []  # that some open row has, sorted
+        count = 0
+        for size in sizes:
+            at = bisect.bisect_left(rooms, size)
+            if at == len(rooms):
+                row, room = count, self.length
+                count += 1
+            else:
+                room = rooms[at]
+                row = open_rows[room].pop()
+                if not open_rows[room]:
+                    del rooms[at]
+            room -= size
+            if room:
+                if not open_rows[room]:
+                    bisect.insort(rooms, room)
+                open_rows[room].append(row)
+            rows.append(row)
+        return np.array(rows, dtype=np.int64)
 
     def _gather(self, epoch: int, indices: np.ndarray) -> Batch:
         plan, order = self._plan(epoch)

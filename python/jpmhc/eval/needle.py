@@ -8,11 +8,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from jpmhc.data.needle import Instance, NeedleCorpus
+from jpmhc.data.needle_themes import content_stems
 from jpmhc.data.tokenizers import Tokenizer
 from jpmhc.errors import DataError
 from jpmhc.eval.models import GeneratingModel, generated
 
-__all__ = ["Outcome", "Score", "evaluate", "exact_match", "score"]
+__all__ = ["Outcome", "Score", "evaluate", "exact_match", "literal_guess", "score"]
 
 _FIRST_WORD = re.compile(r"\s*(\w*)")
 
@@ -112,6 +113,23 @@ def evaluate(model: GeneratingModel, corpus: NeedleCorpus, count: int) -> Score:
     instances = [corpus.instance(index) for index in range(count)]
     texts = [_continue(model, corpus.tokenizer, instance) for instance in instances]
     return score(instances, texts)
+
+
+def literal_guess(instance: Instance) -> str:
+    """What one would answer who only looks for the words of the question.
+
+    The person of the needle that shares most stems with the question; of several the first by
+    name, so that where none shares any it is a guess.
+    """
+    asked = content_stems(instance.question)
+    shared = {
+        name: len(asked & content_stems(statement.text))
+        for statement in instance.statements
+        if statement.level == 0
+        for name in instance.candidates
+        if name in statement.text
+    }
+    return max(instance.candidates, key=lambda name: shared[name])
 
 
 def _continue(model: GeneratingModel, tokenizer: Tokenizer, instance: Instance) -> str:

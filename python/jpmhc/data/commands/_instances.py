@@ -17,8 +17,9 @@ from dataclasses import dataclass
 from jpmhc.data.output import OutputFolder, progress
 from jpmhc.errors import ConfigError
 
-__all__ = ["Lines", "add_text_options", "marked", "places", "show", "write_lines"]
+__all__ = ["DRAWN", "Lines", "add_text_options", "marked", "places", "show", "write_lines"]
 
+DRAWN = 8  # instances of a picture, unless --preview says how many
 _INSTANCES_PER_SAVE = 16
 _SHOWN = 240  # characters of a stretch without marks
 _COLOURS = {
@@ -49,6 +50,7 @@ def add_text_options(parser: argparse.ArgumentParser) -> None:
     """The options of all subcommands for texts."""
     add = parser.add_argument
     add("--tokenizer", default="byte", help="byte, a *.model or a *.json file (%(default)s)")
+    add("--png", metavar="FILE", help="draw where things lie in the first --preview ones (8)")
     add("--licence", default="not stated", help="of the source, for the data card")
 
 

@@ -7,7 +7,7 @@ import argparse
 from collections import Counter
 from pathlib import Path
 
-from jpmhc.data import needle, tokenizers
+from jpmhc.data import needle, strips, tokenizers
 from jpmhc.data.commands import _instances
 from jpmhc.data.filler import Filler
 from jpmhc.data.needle import Instance, NeedleCorpus, check
@@ -43,7 +43,9 @@ def run(options: argparse.Namespace) -> None:
     first = next(iter(corpora.values()))[0]
     for index in range(options.preview):
         show(first.instance(index))
-    if options.stats or not (options.preview or options.output):
+    if options.png:
+        draw(options.png, first, options.preview or _instances.DRAWN)
+    if options.stats or not (options.preview or options.output or options.png):
         print("\n".join(f"{name}: {value}" for name, value in count(corpora).items()))
     if options.output is not None:
         _write(options, corpora)
@@ -98,14 +100,38 @@ def count(corpora: dict[str, tuple[NeedleCorpus, int]]) -> dict[str, object]:
 
 def show(instance: Instance) -> None:
     """Prints an instance with needle and bridges marked."""
-    marks = [
-        (s.begin, s.begin + len(s.text), "other" if s.chain else "bridge" if s.level else "needle")
-        for s in instance.statements
-    ]
     end = len(instance.prompt)
     text = instance.prompt + instance.completion
     title = f"instance {instance.index}, {instance.kind}, {len(instance.tokens)} tokens"
-    _instances.show(title, _instances.marked(text, [*marks, (end, len(text), "answer")]))
+    marks = [*_marks(instance), (end, len(text), "answer")]
+    _instances.show(title, _instances.marked(text, marks))
+
+
+def draw(path: str, corpus: NeedleCorpus, number: int) -> None:
+    """Draws where the statements of the first instances lie."""
+    seen = [corpus.instance(index) for index in range(number)]
+    strips.draw(
+        path,
+        [
+            strips.Strip(
+                f"{instance.index}, hops: {instance.hops}",
+                len(instance.prompt),
+                tuple(_marks(instance)),
+                instance.answer,
+            )
+            for instance in seen
+        ],
+        ("needle", "bridge", "other"),
+        title=f"{corpus.kind} needles, {corpus.length} tokens, {corpus.chains} chains",
+        unit="characters of the prompt, the question at its end; to the right the answer",
+    )
+
+
+def _marks(instance: Instance) -> list[tuple[int, int, str]]:
+    return [
+        (s.begin, s.begin + len(s.text), "other" if s.chain else ("needle", "bridge")[s.level > 0])
+        for s in instance.statements
+    ]
 
 
 def _write(options: argparse.Namespace, corpora: dict[str, tuple[NeedleCorpus, int]]) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from jpmhc.data import packing, tokenizers
+from jpmhc.data import packing, strips, tokenizers
 from jpmhc.data.commands import _instances
 from jpmhc.data.output import Card, OutputFolder, progress, sha256
 from jpmhc.data.packing import Documents, PackedDataset, read_documents, write_documents
@@ -35,7 +35,7 @@ def run(options: argparse.Namespace) -> None:
     tokenizer = tokenizers.load(options.tokenizer)
     if options.output is not None:
         _write(options, tokenizer)
-    if options.preview or options.stats or options.output is None:
+    if options.preview or options.stats or options.png or options.output is None:
         if options.output is not None:
             documents = Documents.open(options.output)
         else:
@@ -47,7 +47,9 @@ def run(options: argparse.Namespace) -> None:
         )
         for index in range(min(options.preview, dataset.rows(0))):
             show(dataset, tokenizer, index)
-        if options.stats or not (options.preview or options.output):
+        if options.png:
+            draw(options.png, dataset, options.preview or _instances.DRAWN)
+        if options.stats or not (options.preview or options.output or options.png):
             print("\n".join(f"{name}: {value}" for name, value in count(dataset).items()))
 
 
@@ -84,6 +86,24 @@ def show(dataset: PackedDataset, tokenizer: tokenizers.Tokenizer, index: int) ->
         text += f"{label}\n{piece}\n"
     title = f"row {index}, {dataset.length} tokens, {int((segments < 0).sum())} of them filling"
     _instances.show(title, _instances.marked(text, marks))
+
+
+def draw(path: str, dataset: PackedDataset, number: int) -> None:
+    """Draws the documents of the first rows."""
+    kinds = [f"{place} document" for place in ("first", "second", "third", "fourth", "fifth")]
+    rows = []
+    for index in range(min(number, dataset.rows(0))):
+        segments = dataset.row(0, index).segments[0]
+        sizes = np.bincount(segments[segments >= 0])
+        begins = np.cumsum(sizes) - sizes
+        pieces = [
+            (int(begin), int(begin + size), kinds[k % len(kinds)])
+            for k, (begin, size) in enumerate(zip(begins, sizes, strict=True))
+        ]
+        note = f"{len(sizes)} documents"
+        rows.append(strips.Strip(f"row {index}", dataset.length, tuple(pieces), note))
+    title = f"documents packed into rows of {dataset.length} tokens, mode {dataset.mode}"
+    strips.draw(path, rows, kinds, title=title, unit="tokens (grey: filling)")
 
 
 def _write(options: argparse.Namespace, tokenizer: tokenizers.Tokenizer) -> None:

@@ -4,11 +4,12 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 
-from jpmhc.data import ruler, tokenizers
+from jpmhc.data import ruler, strips, tokenizers
 from jpmhc.data.commands import _instances
 from jpmhc.data.filler import Filler
 from jpmhc.data.output import Card, OutputFolder
@@ -42,7 +43,9 @@ def run(options: argparse.Namespace) -> None:
     for task in tasks.values() if options.preview else ():
         for index in task.indices(options.preview):
             show(task, index)
-    if options.stats or not (options.preview or options.output):
+    if options.png:
+        draw(options.png, list(tasks.values()))
+    if options.stats or not (options.preview or options.output or options.png):
         for name, task in tasks.items():
             print(f"{name}: {_count(task, options.count)}")
     if options.output is not None:
@@ -92,6 +95,23 @@ def show(task: RulerTask, index: int) -> None:
     whole = text + instance.completion
     marks = [*marks, (len(text), len(whole), "answer")]
     _instances.show(title, _instances.marked(whole, marks))
+
+
+def draw(path: str, tasks: Sequence[RulerTask]) -> None:
+    """Draws where what is to be found lies in the first instance of each task."""
+    rows = []
+    for task in tasks:
+        instance = task.instance(task.indices(1)[0])
+        found = _instances.places(instance.input, instance.marks, "what is to be found")
+        task_begin = instance.input.rfind(instance.input[:24])
+        example = [(0, task_begin, "worked example")] if task_begin else []
+        note = f"{instance.length} of {task.length}"
+        # What an example has in common with the task is no answer.
+        later = [place for place in found if place[0] >= task_begin]
+        rows.append(strips.Strip(task.name, len(instance.input), tuple([*example, *later]), note))
+    kinds = ("what is to be found", "worked example")
+    unit = "characters of the input; to the right its tokens, those to be generated among them"
+    strips.draw(path, rows, kinds, title="RULER, one instance of each task", unit=unit)
 
 
 def _write(options: argparse.Namespace, tasks: dict[str, RulerTask]) -> None:
