@@ -245,6 +245,16 @@ def test_submission_has_two_attempts_for_each_test(puzzles, tmp_path):
     assert arc_votes.score_submission(read, puzzles.sets.evaluation) == 0.5
 
 
+def test_tasks_with_unknown_outputs_are_submitted():
+    hidden = arc.Task.from_grids("h", [([[1, 2]], [[2, 1]])], [([[3, 4]], None)])
+    puzzles = arc.ArcPuzzles(arc.TaskSets((), (hidden,)), variants=5, canvas=CANVAS)
+    judge = judge_of(puzzles)
+    for batch in arc.EvaluationBatches(puzzles.evaluation, 5):
+        assert (batch.labels == arc.IGNORE).all()
+        judge.add(batch, batch.tokens)  # a model that copies its input
+    assert arc_votes.submission(judge)["h"][0]["attempt_1"] == [[3, 4]]
+
+
 def test_empty_grids_are_no_attempts():
     task = arc.Task.from_grids("x", [([[1]], [[1]])], [([[2]], [[2]])])
     judge = Judge([task], ["<blank>", "x"], CANVAS)
