@@ -4,10 +4,13 @@
 // checked for meaning by the library, and for type and shape by the package.
 
 #include "jpmhc/Runtime/Launch.h"
+#include "jpmhc/Spectral/Chain.h"
 #include "jpmhc/Spectral/ScalarDyson.h"
 
+#include <optional>
 #include <pybind11/numpy.h>
 #include <pybind11/pybind11.h>
+#include <pybind11/stl.h>
 
 namespace py = pybind11;
 using namespace jpmhc::spectral;
@@ -70,6 +73,77 @@ static py::object scalarDyson(double a, double sigma2, const Array<Complex> &z,
   return allRoots ? py::make_tuple(g, roots) : py::object(g);
 }
 
+/// A model whose layers have been checked and scaled once.
+static std::unique_ptr<ChainModel> createModel(const Array<double> &mixers,
+                                               const Array<double> &sigma2) {
+  if (mixers.ndim() != 3 || mixers.shape(1) != mixers.shape(2) ||
+      sigma2.ndim() != 1 || sigma2.shape(0) != mixers.shape(0))
+    raiseIfFailed(Status::shape("expected mixers [L, q, q] and sigma2 [L]"));
+  std::unique_ptr<ChainModel> model;
+  raiseIfFailed(ChainModel::create(mixers.shape(1), mixers.shape(0),
+                                   mixers.data(), sigma2.data(), model));
+  return model;
+}
+
+static ChainMethod parseMethod(const std::string &name) {
+  if (name == "damped")
+    return ChainMethod::Damped;
+  return name == "anderson" ? ChainMethod::Anderson : ChainMethod::Newton;
+}
+
+/// Solves at the points w; a dict of value, residual, sweeps, converged and
+/// those of slope, unknowns and block that are wanted.
+static py::dict solve(const ChainModel &model, const Array<Complex> &w,
+                      const std::optional<Array<Complex>> &start,
+                      const std::string &method, double tolerance,
+                      int64_t maxSweeps, int64_t chunk,
+                      const std::vector<std::string> &wanted,
+                      const py::object &progress) {
+  py::ssize_t count = w.size(), q = model.getSize(), depth = model.getDepth();
+  if (start && start->size() != count * 2 * depth)
+    raiseIfFailed(Status::shape("expected start [points, 2 L]"));
+  ChainOptions options;
+  options.method = parseMethod(method);
+  options.tolerance = tolerance;
+  options.maxSweeps = maxSweeps;
+  options.chunk = chunk;
+  Array<Complex> value(count);
+  Array<double> residual(count);
+  Array<int64_t> sweeps(count);
+  Array<bool> converged(count);
+  ChainResults results;
+  results.value = value.mutable_data();
+  results.residual = residual.mutable_data();
+  results.sweeps = sweeps.mutable_data();
+  results.converged = converged.mutable_data();
+  py::dict out;
+  out["value"] = value;
+  out["residual"] = residual;
+  out["sweeps"] = sweeps;
+  out["converged"] = converged;
+  for (const std::string &name : wanted) {
+    if (name == "slope") {
+      Array<Complex> slope(count);
+      results.slope = slope.mutable_data();
+      out["slope"] = slope;
+    } else if (name == "unknowns") {
+      Array<Complex> unknowns({count, 2 * depth});
+      results.unknowns = unknowns.mutable_data();
+      out["unknowns"] = unknowns;
+    } else if (name == "block") {
+      Array<Complex> block({count, q, q});
+      results.block = block.mutable_data();
+      out["block"] = block;
+    }
+  }
+  runReleased(progress, [&, ws = w.data(),
+                         starts = start ? start->data()
+                                        : nullptr](const Observer &observer) {
+    return solveChain(model, count, ws, starts, options, results, observer);
+  });
+  return out;
+}
+
 PYBIND11_MODULE(_spectral, m) {
   m.doc() = "Spectra of deep Jacobians; the face of it is jpmhc.spectra.";
   m.def("set_num_threads", [](int count) {
@@ -79,4 +153,10 @@ PYBIND11_MODULE(_spectral, m) {
   m.def("get_num_threads", &jpmhcGetNumThreads);
   m.def("scalar_dyson", &scalarDyson, py::arg("a"), py::arg("sigma2"),
         py::arg("z"), py::arg("all_roots"), py::arg("progress"));
+  py::class_<ChainModel>(m, "ChainModel")
+      .def(py::init(&createModel), py::arg("mixers"), py::arg("sigma2"))
+      .def_property_readonly("first_moment", &ChainModel::getFirstMoment)
+      .def("solve", &solve, py::arg("w"), py::arg("start"), py::arg("method"),
+           py::arg("tolerance"), py::arg("max_sweeps"), py::arg("chunk"),
+           py::arg("wanted"), py::arg("progress"));
 }

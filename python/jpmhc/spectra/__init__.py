@@ -10,6 +10,22 @@ The numerical core is C++ (`jpmhc._spectral`); it needs no LLVM.
 
 from __future__ import annotations
 
+from jpmhc.spectra.automatic import (
+    ConvergenceWarning,
+    Solution,
+    greens_function,
+    singular_value_density,
+    solve,
+)
+from jpmhc.spectra.model import Layers
 from jpmhc.spectra.solvers import scalar_dyson
 
-__all__ = ["scalar_dyson"]
+__all__ = [
+    "ConvergenceWarning",
+    "Layers",
+    "Solution",
+    "greens_function",
+    "scalar_dyson",
+    "singular_value_density",
+    "solve",
+]

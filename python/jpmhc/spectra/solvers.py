@@ -9,17 +9,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from jpmhc import _spectral
-from jpmhc.errors import DTypeError
+from jpmhc.spectra.model import upper_half_plane
 
 Progress = Callable[[int, int], None]
-
-
-def _points(value: ArrayLike, name: str) -> NDArray[np.complex128]:
-    """`value` as a complex array; what is one already is not copied."""
-    try:
-        return np.asarray(value, dtype=np.complex128)
-    except (TypeError, ValueError):
-        raise DTypeError(name, expected="an array of numbers", given=repr(value)) from None
 
 
 def scalar_dyson(
@@ -49,8 +41,10 @@ def scalar_dyson(
         ConfigError: σ² < 0, a not finite, or a z outside the upper half plane.
         DTypeError: z holds no numbers.
     """
-    z = _points(z, "z")
-    found = _spectral.scalar_dyson(float(a), float(sigma2), z.ravel(), all_roots, progress)
+    z = upper_half_plane(z)
+    found = _spectral.scalar_dyson(
+        float(a), float(sigma2), np.ascontiguousarray(z.ravel()), all_roots, progress
+    )
     if not all_roots:
         return found.reshape(z.shape)
     g, roots = found
