@@ -98,7 +98,9 @@ class Cost:
         return Cost(tuple(rows.values()), self.machine)
 
     def __str__(self) -> str:
-        head = f"{'calls':>6} {'Mflop':>9} {'MB':>9} {'floor MB':>9} {'predicted':>10} {'measured':>9}"
+        head = (
+            f"{'calls':>6} {'Mflop':>9} {'MB':>9} {'floor MB':>9} {'predicted':>10} {'measured':>9}"
+        )
         machine = (
             f"measured here: {self.machine.bandwidth / 1e9:.1f} GB/s, "
             f"{self.machine.rate / 1e9:.0f} Gflop/s"

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -101,12 +101,11 @@ class Layers:
         """
         if isinstance(mixers, np.ndarray) and mixers.ndim != 3:
             raise ShapeError("mixers", expected="[L, q, q]", given=f"shape {mixers.shape}")
-        try:
-            found = [_mixer(mixer, index) for index, mixer in enumerate(mixers)]
-        except TypeError:
+        if not isinstance(mixers, Iterable):
             raise DTypeError(
                 "mixers", expected="a sequence of matrices", given=type(mixers).__name__
-            ) from None
+            )
+        found = [_mixer(mixer, index) for index, mixer in enumerate(mixers)]
         if not found:
             raise ShapeError("mixers", expected="at least one matrix", given="none")
         for index, mixer in enumerate(found):
