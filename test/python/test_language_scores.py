@@ -229,9 +229,15 @@ def test_mmlu_is_worded_as_published(mmlu):
         "What is 2+2?\nA. 2\nB. 3\nC. 4\nD. 5\nAnswer:"
     )
     assert [item.gold for item in items] == [2, 0]
-    assert items[0].choices == ("A", "B", "C", "D") and items[0].group == "abstract_algebra"
+    assert items[0].choices == ("A", "B", "C", "D") and items[0].groups == (
+        "abstract_algebra",
+        "stem",
+    )
     items = multiple_choice.read_mmlu(mmlu, form="answer", shots=0)
-    assert items[1].context == "Question: Which is blue?\nAnswer:"
+    assert items[1].context == (
+        "The following are questions (with answers) about abstract algebra.\n\n"
+        "Question: Which is blue?\nAnswer:"
+    )
     assert items[1].choices == ("sky", "grass", "blood", "snow")
 
 
@@ -254,7 +260,7 @@ def test_hellaswag_is_cleaned_as_in_the_harness(tmp_path):
 
 def test_choices_are_scored_by_hand_computed_sums():
     model = Bigram(1)
-    item = multiple_choice.Item("ab", ("c", "dé", "ef"), 1, "g")
+    item = multiple_choice.Item("ab", ("c", "dé", "ef"), 1, ("g",))
     sums = multiple_choice.choice_loglikelihoods(model, BYTES, item.context, item.choices)
     table = model.table
     assert sums[0] == pytest.approx(table[98, 32] + table[32, 99])
@@ -283,14 +289,14 @@ class Likes:
 def test_accuracies_are_fractions_of_all_and_of_groups(mmlu):
     items = multiple_choice.read_mmlu(mmlu)
     found = multiple_choice.evaluate(Likes("C"), BYTES, items, length=64)
-    assert found["all"] == multiple_choice.Accuracy(2, 0.5, 0.5, 0.5)
+    assert found["all"] == found["stem"] == multiple_choice.Accuracy(2, 0.5, 0.5, 0.5)
     items = multiple_choice.read_mmlu(mmlu, form="answer", subjects=["abstract_algebra"])
     assert multiple_choice.evaluate(Likes("4", "sky"), BYTES, items)["all"].acc == 1
 
 
 def test_long_choices_win_by_length_only():
     # -1 a token: the sum prefers the short, the mean per character the long with its one blank.
-    items = [multiple_choice.Item("x", ("a", "abcdefgh"), 1, "g")]
+    items = [multiple_choice.Item("x", ("a", "abcdefgh"), 1, ())]
     found = multiple_choice.evaluate(Likes(), BYTES, items)["all"]
     assert (found.acc, found.acc_norm, found.acc_bytes) == (0, 1, 1)
 

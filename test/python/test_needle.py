@@ -238,6 +238,24 @@ def test_bad_options_are_named(options, message):
         NeedleCorpus(FILLER, tokenizer("byte"), **{"length": 1024, **options})
 
 
+@settings(max_examples=20, deadline=None)
+@given(
+    st.lists(st.text("abcdefghijäß .,!?\n'", min_size=1, max_size=200), min_size=1, max_size=20),
+    st.sampled_from(KINDS),
+)
+def test_any_text_can_be_a_filler(tmp_path_factory, pieces, kind):
+    path = tmp_path_factory.mktemp("filler") / "f.txt"
+    path.write_text("x " + "".join(pieces))
+    made = NeedleCorpus(Filler.from_file(path), tokenizer(kind), length=1100, hops=1)
+    try:
+        instance = made.instance(0)
+    except DataError as error:  # "x ? x ?" in pieces of two tokens has no odd number of them
+        assert kind != "byte" and "makes no text of this many tokens" in str(error)
+        return
+    assert len(instance.tokens) == 1100
+    check(instance)
+
+
 def test_a_filler_of_questions_only_is_rejected(tmp_path):
     (tmp_path / "f.txt").write_text("Petra knows the flavour. Who has tasted it?")
     with pytest.raises(DataError, match=r"f\.txt: no sentence of the filler is left"):

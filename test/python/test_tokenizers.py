@@ -118,6 +118,8 @@ def test_sentences_join_to_the_text():
         "Then (slowly) he went.",
         "And",
     ]
+    long = split_sentences("word " * 500)
+    assert " ".join(long).split() == ["word"] * 500 and max(map(len, long)) <= 600
     assert words_of("Alice's cat, don't!") == ["alice", "cat", "don't"]
 
 

@@ -7,6 +7,7 @@ import hashlib
 import json
 import os
 import re
+import textwrap
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
@@ -18,12 +19,22 @@ __all__ = ["Filler", "split_sentences", "words_of"]
 
 # A sentence ends at . ! or ?, with the quotes and brackets that close it.
 _SENTENCE = re.compile(r"\S.*?(?:[.!?]+[\"')\]]*(?=\s|$)|$)", re.DOTALL)
+_LONGEST = 600
+_AS_IT_IS = {"break_on_hyphens": False, "drop_whitespace": True}
 _WORD = re.compile(r"[^\W_]+(?:'[^\W_]+)?")
 
 
 def split_sentences(text: str) -> list[str]:
-    """The sentences of a text, each on one line; abbreviations end a sentence too."""
-    return _SENTENCE.findall(" ".join(text.split()))
+    """The sentences of a text, each on one line; abbreviations end a sentence too.
+
+    One of more than 600 characters is cut into parts between words, so that a text without full
+    stops is no single sentence.
+    """
+    return [
+        part
+        for sentence in _SENTENCE.findall(" ".join(text.split()))
+        for part in textwrap.wrap(sentence, _LONGEST, break_long_words=False, **_AS_IT_IS)
+    ]
 
 
 def words_of(text: str) -> list[str]:

@@ -21,9 +21,9 @@ from typing import Any
 import numpy as np
 
 from jpmhc.data.tokenizers import Tokenizer
-from jpmhc.errors import ConfigError, DataError, MissingDependencyError
+from jpmhc.errors import ConfigError, DataError, MissingDependencyError, unknown_name
 from jpmhc.eval.models import LanguageModel, generated, loglikelihood
-from jpmhc.eval.multiple_choice import encode_pair
+from jpmhc.eval.multiple_choice import LETTERS, MMLU_FORMS, description, encode_pair
 from jpmhc.eval.perplexity import perplexity
 
 try:
@@ -146,27 +146,47 @@ def hellaswag_task(path: str | os.PathLike) -> dict[str, Any]:
     }
 
 
-def mmlu_task(folder: str | os.PathLike, subject: str, *, shots: int = 5) -> dict[str, Any]:
-    """The harness's task `mmlu_SUBJECT` on the local files of MMLU's archive."""
-    files = {part: os.fspath(Path(folder, part, f"{subject}_{part}.csv")) for part in
-             ("dev", "test")}  # fmt: skip
+def mmlu_task(
+    folder: str | os.PathLike, subject: str, *, form: str = "letter", shots: int = 5
+) -> dict[str, Any]:
+    """The harness's task `mmlu_SUBJECT` (or `..._continuation`) on the files of MMLU's archive.
+
+    Args:
+        folder, form, shots: as for `jpmhc.eval.multiple_choice.read_mmlu`.
+
+    Raises:
+        ConfigError: an unknown form.
+    """
+    from datasets import Features, Value
+
+    if form not in MMLU_FORMS:
+        raise unknown_name("form", form, MMLU_FORMS)
+    letter = form == "letter"
+    files = {
+        part: os.fspath(Path(folder, part, f"{subject}_{part}.csv")) for part in ("dev", "test")
+    }
     columns = ["question", "A", "B", "C", "D", "answer"]
-    title = subject.replace("_", " ")
-    about = f"The following are multiple choice questions (with answers) about {title}.\n\n"
+    listed = "{{question.strip()}}\nA. {{A}}\nB. {{B}}\nC. {{C}}\nD. {{D}}\nAnswer:"
     return {
-        "task": f"mmlu_{subject}_local",
+        "task": f"mmlu_{subject}_local" if letter else f"mmlu_{subject}_continuation_local",
         "dataset_path": "csv",
-        "dataset_kwargs": {"data_files": files, "column_names": columns},
+        # Every field is a text: an answer "2" would be read as the number 2.0 elsewhere.
+        "dataset_kwargs": {
+            "data_files": files,
+            "column_names": columns,
+            "features": Features({name: Value("string") for name in columns}),
+            "keep_default_na": False,
+        },
         "output_type": "multiple_choice",
         "test_split": "test",
         "fewshot_split": "dev",
         "fewshot_config": {"sampler": "first_n"},
         "num_fewshot": shots,
-        "description": about,
-        "doc_to_text": "{{question.strip()}}\nA. {{A}}\nB. {{B}}\nC. {{C}}\nD. {{D}}\nAnswer:",
-        "doc_to_choice": ["A", "B", "C", "D"],
+        "description": description(subject, form),
+        "doc_to_text": listed if letter else "Question: {{question.strip()}}\nAnswer:",
+        "doc_to_choice": list(LETTERS) if letter else "{{[A, B, C, D]}}",
         "doc_to_target": "{{['A', 'B', 'C', 'D'].index(answer)}}",
-        "metric_list": [_mean("acc")],
+        "metric_list": [_mean("acc")] if letter else [_mean("acc"), _mean("acc_norm")],
     }
 
 

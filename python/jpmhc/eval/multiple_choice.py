@@ -35,6 +35,27 @@ __all__ = [
 
 LETTERS = ("A", "B", "C", "D")
 MMLU_FORMS = ("letter", "answer")
+# The categories of MMLU's authors; what is in none of the first three is "other".
+_CATEGORIES = {
+    "stem": (
+        "abstract_algebra anatomy astronomy college_biology college_chemistry "
+        "college_computer_science college_mathematics college_physics computer_security "
+        "conceptual_physics electrical_engineering elementary_mathematics high_school_biology "
+        "high_school_chemistry high_school_computer_science high_school_mathematics "
+        "high_school_physics high_school_statistics machine_learning"
+    ).split(),
+    "humanities": (
+        "formal_logic high_school_european_history high_school_us_history "
+        "high_school_world_history international_law jurisprudence logical_fallacies "
+        "moral_disputes moral_scenarios philosophy prehistory professional_law world_religions"
+    ).split(),
+    "social sciences": (
+        "econometrics high_school_geography high_school_government_and_politics "
+        "high_school_macroeconomics high_school_microeconomics high_school_psychology "
+        "human_sexuality professional_psychology public_relations security_studies sociology "
+        "us_foreign_policy"
+    ).split(),
+}
 _BRACKETS = re.compile(r"\[.*?\]")
 
 
@@ -46,13 +67,13 @@ class Item:
         context: what the choices continue, without a blank at its end.
         choices: as text; a blank comes before each.
         gold: the index of the right one.
-        group: such as the subject.
+        groups: what it also counts for, such as its subject.
     """
 
     context: str
     choices: tuple[str, ...]
     gold: int
-    group: str
+    groups: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -105,19 +126,26 @@ def read_mmlu(
         if subject not in known:
             raise unknown_name("subject", subject, known)
         examples = _mmlu_rows(Path(folder, "dev", f"{subject}_dev.csv"))[:shots] if shots else []
-        title = subject.replace("_", " ")
-        begin = (
-            f"The following are multiple choice questions (with answers) about {title}.\n\n"
-            if form == "letter"
-            else ""
-        )
+        begin = description(subject, form)
         for question, answers, gold in examples:
             context, choices = _mmlu_text(question, answers, form)
             begin += f"{context} {choices[gold]}\n\n"
         for question, answers, gold in _mmlu_rows(Path(folder, "test", f"{subject}_test.csv")):
             context, choices = _mmlu_text(question, answers, form)
-            items.append(Item(begin + context, choices, gold, subject))
+            items.append(Item(begin + context, choices, gold, (subject, _category(subject))))
     return items
+
+
+def description(subject: str, form: str) -> str:
+    """What MMLU's prompts begin with."""
+    kind = "multiple choice questions" if form == "letter" else "questions"
+    title = subject.replace("_", " ")
+    return f"The following are {kind} (with answers) about {title}.\n\n"
+
+
+def _category(subject: str) -> str:
+    found = (name for name, subjects in _CATEGORIES.items() if subject in subjects)
+    return next(found, "other")
 
 
 def _mmlu_text(question: str, answers: tuple[str, ...], form: str) -> tuple[str, tuple[str, ...]]:
@@ -181,7 +209,7 @@ def read_hellaswag(path: str | os.PathLike) -> list[Item]:
         gold = _label(record.get("label"), len(endings), where)
         context = _hellaswag_text(f"{activity}: {first} {second.capitalize()}")
         choices = tuple(_hellaswag_text(text) for text in endings)
-        items.append(Item(context, choices, gold, activity))
+        items.append(Item(context, choices, gold, ()))
     if not items:
         raise DataError("no questions", where=path)
     return items
@@ -266,6 +294,8 @@ def evaluate(
 ) -> dict[str, Accuracy]:
     """Accuracies over all items (as "all", each item counting once) and by group.
 
+    The groups of MMLU are subjects and the categories stem, humanities, social sciences, other.
+
     Of equal log-likelihoods the first choice is taken.
 
     Raises:
@@ -273,14 +303,15 @@ def evaluate(
     """
     if not items:
         raise DataError("no questions")
-    hits: dict[str, list[tuple[bool, bool, bool]]] = {}
+    hits: dict[str, list[tuple[bool, ...]]] = {"all": []}
     for item in items:
         sums = choice_loglikelihoods(model, tokenizer, item.context, item.choices, length=length)
         characters = np.array([max(len(choice), 1) for choice in item.choices])
         sizes = np.array([max(len(choice.encode()), 1) for choice in item.choices])
         found = (sums.argmax(), (sums / characters).argmax(), (sums / sizes).argmax())
         hit = tuple(bool(choice == item.gold) for choice in found)
-        hits.setdefault(item.group, []).append(hit)
-    groups = {"all": [hit for group in hits.values() for hit in group], **hits}
-    return {name: Accuracy(len(rows), *np.mean(rows, axis=0).tolist())
-            for name, rows in groups.items()}  # fmt: skip
+        for group in ("all", *item.groups):
+            hits.setdefault(group, []).append(hit)
+    return {
+        name: Accuracy(len(rows), *np.mean(rows, axis=0).tolist()) for name, rows in hits.items()
+    }
