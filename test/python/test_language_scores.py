@@ -162,6 +162,7 @@ def test_matches_are_exact():
 # Perplexity.
 
 
+@settings(deadline=None)
 @given(st.integers(2, 200), st.integers(2, 50), st.data())
 def test_windows_count_every_token_once_with_enough_before_it(count, length, data):
     stride = data.draw(st.integers(1, length - 1))
@@ -173,7 +174,7 @@ def test_windows_count_every_token_once_with_enough_before_it(count, length, dat
     assert counted == list(range(1, count))
 
 
-@settings(max_examples=30)
+@settings(max_examples=30, deadline=None)
 @given(st.lists(st.integers(0, 256), min_size=2, max_size=300), st.integers(2, 64), st.data())
 def test_a_model_that_looks_one_token_back_needs_no_stride(tokens, length, data):
     stride = data.draw(st.integers(1, length - 1))

@@ -321,6 +321,22 @@ def test_training_rows_ask_for_the_answer(questions):
     assert text == instance.input + instance.answer_prefix + instance.completion
 
 
+def test_the_model_s_own_markers_count(questions):
+    plain = make("vt", questions).instance(0)
+    marked = make("vt", questions, template="<user>\n{task}\n<model>").instance(0)
+    assert marked.input.startswith("<user>\nMemorize") and marked.input.endswith("above.\n<model>")
+    text = marked.input + marked.answer_prefix
+    assert marked.length == tokenizer("byte").encode(text).size + 30 <= 8192
+    assert marked.outputs == plain.outputs
+    with pytest.raises(ConfigError, match="bad template: expected one {task}, got 'x'"):
+        make("vt", questions, template="x")
+
+
+def test_instances_can_begin_anywhere(questions):
+    assert make("vt", questions).indices(3, first=5) == [5, 6, 7]
+    assert make("qa_1", questions).indices(3, first=38) == [38, 39]
+
+
 def test_bad_options_are_named(questions):
     with pytest.raises(ConfigError, match="unknown task: .*did you mean 'niah_single_1'"):
         make("niah_single1", questions)
@@ -342,6 +358,7 @@ def test_a_missing_word_list_names_the_extra(monkeypatch):
         ruler.words("noun")
 
 
+@settings(deadline=None)
 @given(
     st.floats(0.01, 900), st.integers(1, 500), st.integers(1, 70_000), st.integers(0, 2**32),
     st.integers(0, 3),

@@ -106,6 +106,7 @@ def test_ruler_writes_the_files_of_its_own_scripts(tmp_path, capsys):
     out = tmp_path / "out"
     command = ["ruler", "--lengths", "2048", "--count", "3", "--squad", str(squad), "--tasks",
                "vt", "qa_1", "--tokenizer", str(huggingface_file()), "-o", str(out)]  # fmt: skip
+    command += ["--template", "<u>{task}\\n<a>"]
     assert main([*command, "--preview", "1", "--stats"]) == 0
     shown = capsys.readouterr().out
     assert "vt, instance 0" in shown and "[needle: VAR " in shown and "[answer: " in shown
@@ -115,6 +116,7 @@ def test_ruler_writes_the_files_of_its_own_scripts(tmp_path, capsys):
     for record in lines(out / "2048/vt/test.jsonl"):
         assert {"index", "input", "outputs", "length", "answer_prefix"} <= set(record)
         text = record["input"] + record["answer_prefix"]
+        assert text.startswith("<u>Memorize") and record["input"].endswith(".\n<a>")
         size = tokenizer("huggingface").encode(text).size
         assert record["length"] == size + 30 <= 2048
     manifest = json.loads((out / "manifest.json").read_text())
@@ -175,6 +177,8 @@ def test_pictures_show_where_things_are(tmp_path, capsys, command):
         ([*NEEDLE, "--tokenizer", "x"], "error: unknown tokenizer"),
         ([*NEEDLE, "--workers", "0", "-o", "out"], "error: --workers: expected at least 1"),
         (["needle", str(ALICE), "--lengths", "100"], "error: instance 0: length too short"),
+        (["ruler", "--first", "-1"], "error: --first: expected at least 0, got -1"),
+        (["ruler", "--template", "x"], "error: bad template: expected one {task}"),
         (["ruler", "--count", "0"], "error: --count: expected at least 1, got 0"),
         (["ruler", "--tasks", "qa_2"], "error: qa_2 needs questions"),
         (["ruler", "--squad", "none.json"], "error: none.json: cannot read the questions"),

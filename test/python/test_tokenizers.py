@@ -23,7 +23,7 @@ PLAIN_TEXT = st.lists(LETTERS, min_size=1, max_size=12).map(" ".join)
 
 
 @pytest.mark.parametrize("kind", ["byte", "huggingface"])
-@settings(max_examples=50)
+@settings(max_examples=50, deadline=None)
 @given(text=ANY_TEXT)
 def test_decoding_inverts_encoding_of_any_text(kind, text):
     tokens = tokenizer(kind).encode(text)
@@ -31,7 +31,7 @@ def test_decoding_inverts_encoding_of_any_text(kind, text):
     assert tokenizer(kind).decode(tokens) == text
 
 
-@settings(max_examples=50)
+@settings(max_examples=50, deadline=None)
 @given(text=PLAIN_TEXT)
 def test_decoding_inverts_encoding_of_plain_text_with_sentencepiece(text):
     tokens = tokenizer("sentencepiece").encode(text)
@@ -92,6 +92,7 @@ def test_a_missing_package_names_the_extra(monkeypatch, package, file):
         tokenizers.load(path)
 
 
+@settings(deadline=None)
 @given(seed=st.integers(0, 2**64 - 1), size=st.integers(1, 300), data=st.data())
 def test_samples_are_different_and_begin_alike(seed, size, data):
     count = data.draw(st.integers(0, size))

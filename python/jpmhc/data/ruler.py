@@ -24,7 +24,7 @@ import functools
 import math
 import string
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import resources
 
 import numpy as np
@@ -44,6 +44,7 @@ _STREAM = 32  # and the next 12: one a task
 _CONTENT, _PLACES, _NOISE, _EXAMPLE = 0, 1, 2, 3  # what the draws of an instance are for
 _PURPOSES = 4
 
+_TASK = "{task}"
 _NIAH = (
     "Some special magic {values} are hidden within the following text. Make sure to memorize it. "
     "I will quiz you about the {values} afterwards.\n{context}\nWhat are all the special magic "
@@ -153,6 +154,8 @@ class RulerTask:
         haystack: the essays of the five tasks that hide something in them; repeated where it is
             too short.
         questions: for qa_1 and qa_2. Instance k asks question k.
+        template: what a model wants around a task, which takes the place of {task}; the answer
+            prefix comes behind all of it.
         split: "train" or "test"; the random choices differ, files do not.
         seed: 0 <= seed < 2**64.
 
@@ -168,6 +171,7 @@ class RulerTask:
         length: int,
         haystack: Filler | None = None,
         questions: QuestionSet | None = None,
+        template: str = _TASK,
         split: str = "test",
         seed: int = 0,
     ) -> None:
@@ -177,6 +181,8 @@ class RulerTask:
             raise unknown_name("split", split, SPLITS)
         if length < 1:
             raise ConfigError("bad length", expected="at least 1", given=length)
+        if template.count(_TASK) != 1:
+            raise ConfigError("bad template", expected=f"one {_TASK}", given=repr(template))
         self._maker = TASKS[name]
         for need, given in (("haystack", haystack), ("questions", questions)):
             if self._maker.needs == need and given is None:
@@ -184,7 +190,7 @@ class RulerTask:
         self.name, self.tokenizer, self.length = name, tokenizer, length
         self.haystack = haystack if self._maker.needs == "haystack" else None
         self.questions = questions if self._maker.needs == "questions" else None
-        self.split, self.seed = split, seed
+        self.template, self.split, self.seed = template, split, seed
 
     @property
     def tokens_to_generate(self) -> int:
@@ -199,6 +205,7 @@ class RulerTask:
             "length": self.length,
             "split": self.split,
             "seed": self.seed,
+            "template": self.template,
             "tokens_to_generate": self.tokens_to_generate,
             "source": source and {"name": source.name, "sha256": source.sha256},
             "tokenizer": {"name": self.tokenizer.name, "sha256": self.tokenizer.fingerprint},
@@ -214,7 +221,7 @@ class RulerTask:
             MissingDependencyError: the word lists need wonderwords, which is not installed.
         """
         where = f"{self.name}, instance {index}"
-        draft = self._maker.draft(self, index, where)
+        draft = self._draft(index, where)
         made: dict[int, tuple[_Text, int]] = {}
 
         def count(pieces: int) -> int:
@@ -228,24 +235,34 @@ class RulerTask:
         text, length = made[pieces]
         return Instance(index=index, task=self.name, length=length, **vars(text))
 
-    def indices(self, count: int) -> list[int]:
-        """The first `count` instances that the length has room for.
+    def _draft(self, index: int, where: str) -> _Draft:
+        draft = self._maker.draft(self, index, where)
+        before, after = self.template.split(_TASK)
+
+        def build(pieces: int) -> _Text:
+            text = draft.build(pieces)
+            return replace(text, input=f"{before}{text.input}{after}")
+
+        return replace(draft, build=build)
+
+    def indices(self, count: int, first: int = 0) -> list[int]:
+        """The `count` instances from the first on that the length has room for.
 
         Only questions differ in what their documents need at least, so that for all other tasks
-        these are 0 .. count - 1; there may be fewer questions than asked for.
+        these are first .. first + count - 1; there may be fewer questions than asked for.
 
         Raises:
             DataError: the length has room for none; it says what the first one needs.
         """
         if self.questions is None:
-            return list(range(count))
-        found = [k for k in range(len(self.questions.questions)) if self._has_room(k)]
+            return list(range(first, first + count))
+        found = [k for k in range(first, len(self.questions.questions)) if self._has_room(k)]
         if not found:
-            self.instance(0)
+            self.instance(first)
         return found[:count]
 
     def _has_room(self, index: int) -> bool:
-        draft = self._maker.draft(self, index, self.name)
+        draft = self._draft(index, self.name)
         text = draft.build(draft.least)
         tokens = self.tokenizer.encode(text.input + text.answer_prefix).size
         return tokens + self.tokens_to_generate <= self.length
@@ -440,7 +457,7 @@ class _Variables:
 
         def build(pieces: int) -> _Text:
             text = self._build(task, index, pieces, letters=5, purpose=_CONTENT)
-            return _Text(**{**vars(text), "input": f"{example}\n\n{text.input}"})
+            return replace(text, input=f"{example}\n\n{text.input}")
 
         return _Draft(self.num_hops + 2, _UNBOUNDED, build)
 

@@ -26,6 +26,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--tasks", nargs="+", choices=TASKS, metavar="TASK", help="(all that the files allow)")
     add("--lengths", type=int, nargs="+", default=[4096], help="most tokens (%(default)s)")
     add("--count", type=int, default=500, metavar="N", help="instances of each (%(default)s)")
+    add("--first", type=int, default=0, metavar="K", help="begin with instance (question) K")
+    add(
+        "--template",
+        default="{task}",
+        help="a model's own markers around {task}; \\n is a new line",
+    )
     add("--split", choices=ruler.SPLITS, default="test", help="(%(default)s)")
     add("--essays", type=Path, metavar="FILE", help="text for the tasks that hide in essays")
     add("--squad", type=Path, metavar="FILE", help="questions of qa_1")
@@ -37,17 +43,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> None:
     """Makes the instances and shows, counts and writes them as asked for."""
+    if options.first < 0:
+        raise ConfigError("--first", expected="at least 0", given=options.first)
     if options.count < 1:
         raise ConfigError("--count", expected="at least 1", given=options.count)
     tasks = _tasks(options)
     for task in tasks.values() if options.preview else ():
-        for index in task.indices(options.preview):
+        for index in task.indices(options.preview, options.first):
             show(task, index)
     if options.png:
-        draw(options.png, list(tasks.values()))
+        draw(options.png, list(tasks.values()), options.first)
     if options.stats or not (options.preview or options.output or options.png):
         for name, task in tasks.items():
-            print(f"{name}: {_count(task, options.count)}")
+            print(f"{name}: {_count(task, options)}")
     if options.output is not None:
         _write(options, tasks)
 
@@ -69,6 +77,7 @@ def _tasks(options: argparse.Namespace) -> dict[str, RulerTask]:
             length=length,
             haystack=haystack,
             questions=questions.get(name),
+            template=options.template.replace("\\n", "\n"),
             split=options.split,
             seed=options.seed,
         )
@@ -77,8 +86,8 @@ def _tasks(options: argparse.Namespace) -> dict[str, RulerTask]:
     }
 
 
-def _count(task: RulerTask, count: int) -> str:
-    indices = task.indices(count)
+def _count(task: RulerTask, options: argparse.Namespace) -> str:
+    indices = task.indices(options.count, options.first)
     seen = [task.instance(index).length for index in indices[:_MOST_COUNTED]]
     return (
         f"{len(indices)} instances; tokens of the first {len(seen)}: {min(seen)} to {max(seen)}, "
@@ -97,11 +106,11 @@ def show(task: RulerTask, index: int) -> None:
     _instances.show(title, _instances.marked(whole, marks))
 
 
-def draw(path: str, tasks: Sequence[RulerTask]) -> None:
+def draw(path: str, tasks: Sequence[RulerTask], first: int) -> None:
     """Draws where what is to be found lies in the first instance of each task."""
     rows = []
     for task in tasks:
-        instance = task.instance(task.indices(1)[0])
+        instance = task.instance(task.indices(1, first)[0])
         found = _instances.places(instance.input, instance.marks, "what is to be found")
         task_begin = instance.input.rfind(instance.input[:24])
         example = [(0, task_begin, "worked example")] if task_begin else []
@@ -116,7 +125,7 @@ def draw(path: str, tasks: Sequence[RulerTask]) -> None:
 
 def _write(options: argparse.Namespace, tasks: dict[str, RulerTask]) -> None:
     files = [
-        _instances.Lines(name, task.indices(options.count), _maker(task))
+        _instances.Lines(name, task.indices(options.count, options.first), _maker(task))
         for name, task in tasks.items()
     ]
     request = {
