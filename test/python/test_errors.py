@@ -1,6 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Tests of jpmhc.errors."""
 
+import pathlib
+import re
+import tomllib
+
 import pytest
 
 from jpmhc import errors
@@ -52,3 +56,11 @@ def test_unknown_names_suggest_the_nearest():
     )
     assert "mean" not in str(errors.unknown_name("manifold", "zzz", ["stiefel"]))
     assert "expected none" in str(errors.unknown_name("manifold", "zzz", []))
+
+
+def test_the_extras_that_errors_name_exist():
+    root = pathlib.Path(__file__).resolve().parents[2]
+    project = tomllib.loads((root / "pyproject.toml").read_text())["project"]
+    sources = (path.read_text() for path in (root / "python/jpmhc").rglob("*.py"))
+    named = {extra for text in sources for extra in re.findall(r"'jpmhc\[(\w+)\]'", text)}
+    assert {"arc", "text"} <= named <= set(project["optional-dependencies"])
