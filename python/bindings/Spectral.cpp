@@ -5,6 +5,7 @@
 
 #include "jpmhc/Runtime/Launch.h"
 #include "jpmhc/Spectral/Chain.h"
+#include "jpmhc/Spectral/Convolution.h"
 #include "jpmhc/Spectral/ScalarDyson.h"
 
 #include <optional>
@@ -144,6 +145,51 @@ static py::dict solve(const ChainModel &model, const Array<Complex> &w,
   return out;
 }
 
+/// Arrays for the results of `count` points, and pointers into them.
+static py::dict makeResults(py::ssize_t count, PointResults &results) {
+  Array<Complex> value(count);
+  Array<double> residual(count);
+  Array<int64_t> sweeps(count);
+  Array<bool> converged(count);
+  results.value = value.mutable_data();
+  results.residual = residual.mutable_data();
+  results.steps = sweeps.mutable_data();
+  results.converged = converged.mutable_data();
+  py::dict out;
+  out["value"] = value;
+  out["residual"] = residual;
+  out["sweeps"] = sweeps;
+  out["converged"] = converged;
+  return out;
+}
+
+static py::dict layer(const Array<double> &squares, double sigma2,
+                      const Array<Complex> &w, const py::object &progress) {
+  PointResults results;
+  py::dict out = makeResults(w.size(), results);
+  runReleased(progress, [&, ss = squares.data(),
+                         ws = w.data()](const Observer &observer) {
+    return solveLayer(squares.size(), ss, sigma2, w.size(), ws, results,
+                      observer);
+  });
+  return out;
+}
+
+/// Factors are (squares, sigma2, copies).
+static py::dict freeProduct(
+    const std::vector<std::tuple<std::vector<double>, double, int64_t>> &given,
+    const Array<Complex> &z, const py::object &progress) {
+  std::vector<FreeFactor> factors;
+  for (const auto &[squares, sigma2, copies] : given)
+    factors.push_back({squares, sigma2, copies});
+  PointResults results;
+  py::dict out = makeResults(z.size(), results);
+  runReleased(progress, [&, zs = z.data()](const Observer &observer) {
+    return solveFreeProduct(factors, z.size(), zs, results, observer);
+  });
+  return out;
+}
+
 PYBIND11_MODULE(_spectral, m) {
   m.doc() = "Spectra of deep Jacobians; the face of it is jpmhc.spectra.";
   m.def("set_num_threads", [](int count) {
@@ -153,6 +199,10 @@ PYBIND11_MODULE(_spectral, m) {
   m.def("get_num_threads", &jpmhcGetNumThreads);
   m.def("scalar_dyson", &scalarDyson, py::arg("a"), py::arg("sigma2"),
         py::arg("z"), py::arg("all_roots"), py::arg("progress"));
+  m.def("layer", &layer, py::arg("squares"), py::arg("sigma2"), py::arg("w"),
+        py::arg("progress"));
+  m.def("free_product", &freeProduct, py::arg("factors"), py::arg("z"),
+        py::arg("progress"));
   py::class_<ChainModel>(m, "ChainModel")
       .def(py::init(&createModel), py::arg("mixers"), py::arg("sigma2"))
       .def_property_readonly("first_moment", &ChainModel::getFirstMoment)

@@ -141,7 +141,7 @@ GOOD = {"mixers": [IDENTITY], "sigma2": 0.1, "z": 1 + 1j}
         ({"mixers": [IDENTITY * np.nan]}, errors.ConfigError, "finite entries"),
         ({"mixers": [IDENTITY * 1j]}, errors.DTypeError, "float64"),
         ({"mixers": 3}, errors.DTypeError, "sequence of matrices"),
-        ({"mixers": [IDENTITY * 0], "sigma2": 0}, errors.ConfigError, "does not vanish"),
+        ({"mixers": [IDENTITY * 0] * 2, "sigma2": 0}, errors.ConfigError, "does not vanish"),
         ({"sigma2": -0.1}, errors.ConfigError, "numbers ≥ 0"),
         ({"sigma2": np.inf}, errors.ConfigError, "numbers ≥ 0"),
         ({"sigma2": [0.1, 0.2]}, errors.ShapeError, "one number or 1"),
@@ -196,3 +196,121 @@ def test_no_warning_where_all_converges():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         spectra.greens_function([STOCHASTIC] * 50, 0.001, np.linspace(0.02, 1.1, 30) + 0.02j)
+
+
+def test_one_layer_has_the_values_that_monte_carlo_confirmed():
+    found = spectra.kronecker_layer(STOCHASTIC, 0.05, 0.6 + 0.1j)
+    assert abs(found.value - (0.675431710422 - 1.941842239101j)) < 2e-12
+    found = spectra.kronecker_layer(GAUSSIAN, 0.5, [[0.6 + 0.1j]])
+    assert abs(found.value[0, 0] - (0.056503527925 - 0.925748616799j)) < 2e-12
+    assert found.converged.all() and found.residual.max() < 1e-12
+
+
+def test_a_layer_of_a_multiple_of_the_identity_solves_the_cubic():
+    z = np.linspace(0.1, 3, 40) + 0.01j
+    assert (
+        np.abs(
+            spectra.kronecker_layer(0.5 * IDENTITY, 1.0, z).value
+            - spectra.scalar_dyson(0.5, 1.0, z)
+        ).max()
+        < 1e-10
+    )
+
+
+def test_the_block_of_one_layer_is_that_of_its_equation():
+    z = 0.6 + 0.1j
+    block = spectra.operator_valued([GAUSSIAN], 0.3, [z])[0]
+    g = np.trace(block) / 4
+    u = 1 - 0.3 * g
+    right = u * np.linalg.inv(z * u * u * np.eye(4) - GAUSSIAN.T @ GAUSSIAN)
+    assert np.abs(block - right).max() < 1e-10
+
+
+def test_the_z1_map_is_exact_for_orthogonal_mixers_only():
+    z = (np.linspace(0.02, 2.2, 60) + 1e-3j) ** 2
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        free = spectra.z1_map(ORTHOGONAL, 0.005, 10, z)
+        scaled = spectra.free_product([2 * ORTHOGONAL, 0.3 * IDENTITY], [0.1, 0.2], z)
+    chain = spectra.block_chain([ORTHOGONAL] * 10, 0.005, z)
+    assert np.abs(free.value - chain.value).max() < 1e-9
+    chain = spectra.block_chain([2 * ORTHOGONAL, 0.3 * IDENTITY], [0.1, 0.2], z)
+    assert np.abs(scaled.value - chain.value).max() < 1e-9
+
+
+def test_the_z1_map_outside_its_domain_answers_another_model_and_says_by_how_much():
+    z = 0.3 + 0.05j
+    with pytest.warns(spectra.DomainWarning, match=r"error .* is 0\.59 \(16%\) at z = 0.3"):
+        found = spectra.z1_map(STOCHASTIC, 0.025, 2, z)
+    # With Haar rotations between the layers Monte Carlo gives 1.8225 - 2.6400i.
+    assert abs(found.value - (1.8224 - 2.6327j)) < 1e-4
+    assert abs(spectra.greens_function([STOCHASTIC] * 2, 0.025, z) - (2.2079 - 3.0765j)) < 1e-4
+
+
+def test_a_free_product_of_different_layers_tends_to_the_product_of_their_means():
+    z = 1e4j
+    with pytest.warns(spectra.DomainWarning):
+        g = spectra.free_product([STOCHASTIC, GAUSSIAN], [0.1, 0.2], z).value
+    mean = ((STOCHASTIC**2).sum() / 4 + 0.1) * (1 + 0.2)
+    assert abs((z * (z * g - 1)).real - mean) < 1e-5
+
+
+@pytest.mark.parametrize(
+    ("mixers", "method"),
+    [
+        ([GAUSSIAN], "kronecker"),
+        ([ORTHOGONAL, 2 * IDENTITY], "scalar"),
+        ([STOCHASTIC] * 2, "chain"),
+        ([STOCHASTIC, GAUSSIAN], "chain"),
+    ],
+)
+def test_the_choice_is_explained_and_checked(mixers, method, capsys):
+    z = np.linspace(0.1, 2, 20) + 0.05j
+    solution = spectra.solve(mixers, 0.1, z)
+    assert solution.method == method
+    assert solution.error < 1e-8 and solution.second
+    g = spectra.greens_function(mixers, 0.1, z, explain=True)
+    text = capsys.readouterr().out
+    assert f"method: {method}" in text and "why: " in text and "error: " in text
+    assert np.array_equal(g, solution.value)
+    assert np.abs(g - spectra.greens_function(mixers, 0.1, z, method="chain")).max() < 1e-9
+
+
+def test_a_method_that_does_not_serve_is_refused():
+    with pytest.raises(errors.ConfigError, match="one layer"):
+        spectra.greens_function([GAUSSIAN] * 2, 0.1, 1j, method="kronecker")
+    with pytest.raises(errors.ConfigError, match="orthogonal"):
+        spectra.greens_function([GAUSSIAN] * 2, 0.1, 1j, method="scalar")
+    with pytest.raises(errors.ConfigError, match="did you mean 'chain'"):
+        spectra.greens_function([GAUSSIAN] * 2, 0.1, 1j, method="chains")
+
+
+def test_a_point_that_does_not_converge_is_nan_and_named():
+    found = spectra.block_chain(
+        [GAUSSIAN] * 10, 0.005, [0.5 + 1e-6j, 100j], iteration="damped", max_sweeps=45
+    )
+    assert found.converged.tolist() == [False, True]
+    assert np.isnan(found.value[0]) and np.isfinite(found.value[1])
+    with pytest.warns(spectra.ConvergenceWarning, match=r"1 of 2 points .* nan: 0.5\+1e-06j \[0\]"):
+        spectra.solvers.warn_of_failures(found.converged, np.array([0.5 + 1e-6j, 100j]))
+
+
+def test_acceleration_saves_sweeps():
+    z = np.linspace(0.1, 2, 20) + 1e-3j
+    sweeps = {
+        iteration: spectra.block_chain([GAUSSIAN] * 10, 0.005, z, iteration=iteration).sweeps
+        for iteration in ("damped", "anderson", "newton")
+    }
+    assert sweeps["anderson"].mean() < sweeps["damped"].mean() / 2
+    assert sweeps["newton"].mean() < sweeps["damped"].mean() / 2
+
+
+def test_singular_layers_and_layers_without_noise():
+    projector = np.diag([1.0, 1, 0, 0])
+    z = 0.4 + 0.1j
+    g = spectra.greens_function([projector, STOCHASTIC, projector], 0, z)
+    product = projector @ STOCHASTIC @ projector
+    assert abs(g - np.mean(1 / (z - np.linalg.svd(product, compute_uv=False) ** 2))) < 1e-12
+    # Half of the mass lies at zero.
+    g = spectra.greens_function([projector, STOCHASTIC, projector], [0, 0.1, 0], 1e-8j)
+    assert abs(1e-8j * g - 0.5) < 1e-3

@@ -10,22 +10,36 @@ The numerical core is C++ (`jpmhc._spectral`); it needs no LLVM.
 
 from __future__ import annotations
 
-from jpmhc.spectra.automatic import (
-    ConvergenceWarning,
-    Solution,
-    greens_function,
-    singular_value_density,
-    solve,
-)
+from jpmhc.spectra.acceleration import aaa, hutch_plus_plus, richardson
+from jpmhc.spectra.automatic import greens_function, singular_value_density, solve
 from jpmhc.spectra.model import Layers
-from jpmhc.spectra.solvers import scalar_dyson
+from jpmhc.spectra.solvers import (
+    ConvergenceWarning,
+    DomainWarning,
+    Solution,
+    block_chain,
+    free_product,
+    kronecker_layer,
+    operator_valued,
+    scalar_dyson,
+    z1_map,
+)
 
 __all__ = [
     "ConvergenceWarning",
+    "DomainWarning",
     "Layers",
     "Solution",
+    "aaa",
+    "block_chain",
+    "free_product",
     "greens_function",
+    "hutch_plus_plus",
+    "kronecker_layer",
+    "operator_valued",
+    "richardson",
     "scalar_dyson",
     "singular_value_density",
     "solve",
+    "z1_map",
 ]

@@ -3,105 +3,74 @@
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+import dataclasses
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from jpmhc.errors import ConfigError
+from jpmhc.errors import ConfigError, unknown_name
+from jpmhc.spectra import solvers
 from jpmhc.spectra.model import Layers, points, upper_half_plane
+from jpmhc.spectra.solvers import Progress, Solution
 
-__all__ = [
-    "ConvergenceWarning",
-    "Solution",
-    "greens_function",
-    "singular_value_density",
-    "solve",
-]
+__all__ = ["greens_function", "singular_value_density", "solve"]
 
-Progress = Callable[[int, int], None]
+METHODS = ("auto", "chain", "free", "kronecker", "scalar")
 
 
-class ConvergenceWarning(UserWarning):
-    """Some points did not converge; their values are NaN and the warning names them."""
-
-
-@dataclass(frozen=True)
-class Solution:
-    """What a solver found, point by point.
-
-    Attributes:
-        value: complex128, G(z) = lim (1/N) tr (z − JᵀJ)⁻¹; NaN where it did not converge.
-        residual: of the equations that were solved, relative; the certificate of a point.
-        converged: whether the residual is below the tolerance and the branch is the right one.
-        sweeps: evaluations of the equations or of their derivative.
-        method: the solver's name.
-        reason: why it was taken.
-        error: the largest difference, over a few points, from an independent second route; None
-            where there is none.
-        second: that route's name.
-    """
-
-    value: NDArray[np.complex128]
-    residual: NDArray[np.float64]
-    converged: NDArray[np.bool_]
-    sweeps: NDArray[np.int64]
-    method: str
-    reason: str
-    error: float | None = None
-    second: str | None = None
-
-    def __str__(self) -> str:
-        lines = [f"method: {self.method}", f"why: {self.reason}"]
-        lines.append(
-            f"points: {self.value.size}, converged {int(self.converged.sum())}, "
-            f"largest residual {self.residual.max(initial=0):.1e}, "
-            f"{self.sweeps.mean() if self.sweeps.size else 0:.1f} sweeps a point"
+def choose(layers: Layers) -> tuple[str, str]:
+    """The solver for the layers, and why."""
+    if layers.depth == 1:
+        return "kronecker", "one layer: one unknown, whatever the size of the mixer"
+    if layers.orthogonal_scales is not None:
+        return (
+            "scalar",
+            "every mixer is a multiple of an orthogonal matrix, whose rotations the noise absorbs: "
+            f"the chain with numbers for the {layers.size}x{layers.size} blocks is exact",
         )
-        if self.error is not None:
-            lines.append(f"error: {self.error:.1e} against {self.second}")
-        return "\n".join(lines)
-
-
-def _warn_of_failures(solution: Solution, where: NDArray) -> None:
-    failed = np.flatnonzero(~solution.converged.ravel())
-    if not failed.size:
-        return
-    shown = ", ".join(f"{where.ravel()[i]:.6g} [{i}]" for i in failed[:5])
-    more = f" and {failed.size - 5} more" if failed.size > 5 else ""
-    warnings.warn(
-        f"{failed.size} of {solution.converged.size} points did not converge and are nan: "
-        f"{shown}{more}",
-        ConvergenceWarning,
-        stacklevel=3,
+    kind = "equal" if (layers.mixers == layers.mixers[0]).all() else "different"
+    return (
+        "chain",
+        f"{layers.depth} {kind} mixers of {layers.size}x{layers.size} that are not multiples of "
+        "orthogonal matrices: only the block chain is exact",
     )
 
 
-def solve_chain(
-    layers: Layers,
-    w: NDArray[np.complex128],
-    *,
-    iteration: str = "newton",
-    tolerance: float = 0.0,
-    max_sweeps: int = 20000,
-    chunk: int = 25,
-    start: NDArray[np.complex128] | None = None,
-    wanted: Sequence[str] = (),
-    progress: Progress | None = None,
-) -> dict[str, NDArray]:
-    """The exact block chain at points w with w² = z; see `jpmhc.spectra.chain`."""
-    return layers.chain.solve(
-        np.ascontiguousarray(w.ravel()),
-        start,
-        iteration,
-        tolerance,
-        max_sweeps,
-        chunk,
-        list(wanted),
-        progress,
-    )
+def scalar_layers(layers: Layers) -> Layers:
+    """Layers of 1×1 mixers with the same spectrum, for multiples of orthogonal matrices."""
+    scales = layers.orthogonal_scales
+    if scales is None:
+        raise ConfigError(
+            "method scalar", expected="multiples of orthogonal matrices", given="other mixers"
+        )
+    return Layers(np.ascontiguousarray(scales[:, None, None]), layers.sigma2)
+
+
+def _run(layers: Layers, method: str, z: NDArray, progress: Progress | None) -> Solution:
+    if method == "kronecker":
+        if layers.depth != 1:
+            raise ConfigError("method kronecker", expected="one layer", given=layers.depth)
+        return solvers.kronecker_layer(layers.mixers[0], layers.sigma2[0], z, progress=progress)
+    if method == "scalar":
+        found = solvers.block_chain(scalar_layers(layers), None, z, progress=progress)
+        return dataclasses.replace(found, method="scalar")
+    if method == "free":
+        return solvers.free_product(layers.mixers, layers.sigma2, z, progress=progress)
+    return solvers.block_chain(layers, None, z, progress=progress)
+
+
+def _second_route(layers: Layers, method: str, z: NDArray) -> tuple[NDArray, str]:
+    """Another way to the same values, and its name."""
+    if method == "kronecker":
+        return solvers.block_chain(layers, None, z).value, "the block chain"
+    if method == "scalar":
+        found = solvers.free_product(layers.mixers, layers.sigma2, z)
+        return found.value, "the free multiplicative convolution"
+    if method == "free":
+        return solvers.block_chain(layers, None, z).value, "the block chain"
+    found = solvers.block_chain(layers, None, z, iteration="anderson", max_sweeps=3000)
+    return found.value, "the accelerated iteration of the same equations from t = -i"
 
 
 def solve(
@@ -110,28 +79,30 @@ def solve(
     z: ArrayLike,
     *,
     method: str = "auto",
-    check: bool = False,
+    check: bool = True,
     progress: Progress | None = None,
 ) -> Solution:
     """G(z) of the layers with everything that is known about its accuracy.
 
-    Arguments and errors are those of `greens_function`; `check` asks for the error estimate.
+    Arguments and errors are those of `greens_function`. `check` computes the error estimate: the
+    largest difference from a second, independent route at up to eight of the points.
     """
     layers = Layers.of(mixers, sigma2)
     z = upper_half_plane(z)
-    if method not in ("auto", "chain"):
-        raise ConfigError("method", expected="auto or chain", given=repr(method))
-    w = np.sqrt(z)
-    found = solve_chain(layers, w, progress=progress)
-    value = np.where(found["converged"], found["value"], np.nan).reshape(z.shape) / w
-    return Solution(
-        value,
-        found["residual"].reshape(z.shape),
-        found["converged"].reshape(z.shape),
-        found["sweeps"].reshape(z.shape),
-        "chain",
-        "exact for any mixers",
-    )
+    if method not in METHODS:
+        raise unknown_name("method", method, METHODS)
+    reason = "asked for"
+    if method == "auto":
+        method, reason = choose(layers)
+    solution = dataclasses.replace(_run(layers, method, z, progress), reason=reason)
+    if not check or not z.size:
+        return solution
+    chosen = solvers.sample(z.size)
+    other, name = _second_route(layers, method, z.ravel()[chosen])
+    difference = np.abs(other - solution.value.ravel()[chosen])
+    if not np.isfinite(difference).any():
+        return solution
+    return dataclasses.replace(solution, error=float(np.nanmax(difference)), second=name)
 
 
 def greens_function(
@@ -152,7 +123,9 @@ def greens_function(
         sigma2: σ_l² ≥ 0, one number or one a layer.
         z: points in the upper half plane, any shape. Neighbours in memory should be neighbours in
             the plane: each is solved starting from the one before it.
-        method: "auto" or a solver by name.
+        method: "auto", or by name "chain" (`block_chain`), "kronecker" (`kronecker_layer`),
+            "scalar" (the chain of numbers, for multiples of orthogonal mixers) or "free"
+            (`free_product`).
         explain: print which solver was taken, why, and how far a second route is from it.
         progress: called as progress(done, total) about ten times a second.
 
@@ -161,13 +134,13 @@ def greens_function(
 
     Raises:
         ShapeError, ConfigError, DTypeError: as `Layers.of`; a z outside the upper half plane; an
-            unknown method.
+            unknown method, or one that does not serve these layers.
     """
     z = upper_half_plane(z)
     solution = solve(mixers, sigma2, z, method=method, check=explain, progress=progress)
     if explain:
         print(solution)
-    _warn_of_failures(solution, z)
+    solvers.warn_of_failures(solution.converged, z)
     return solution.value
 
 
@@ -217,5 +190,5 @@ def singular_value_density(
     solution = solve(mixers, sigma2, z, method=method, check=explain, progress=progress)
     if explain:
         print(solution)
-    _warn_of_failures(solution, s)
+    solvers.warn_of_failures(solution.converged, s)
     return -2 / np.pi * (w * solution.value).imag
