@@ -8,6 +8,8 @@ import pytest
 
 import jpmhc
 from jpmhc.errors import ConfigError
+from jpmhc.eval import models
+from jpmhc.eval.perplexity import perplexity
 from jpmhc.experiments import language_model as lm
 
 ALICE = Path(__file__).parent.parent / "data" / "alice.txt"
@@ -81,3 +83,21 @@ def test_the_temperature_is_checked():
     model = lm.LanguageModel(lm.ModelConfig(layers=1, dim=8, heads=2, context=8)).init(0)
     with pytest.raises(ConfigError):
         lm.Sampler(model).continue_text("a", 1, float("nan"))
+
+
+def test_the_compiled_model_is_scored_as_its_loss_says():
+    model = lm.LanguageModel(lm.ModelConfig(layers=2, dim=16, heads=2, context=32)).init(1)
+    tokens = np.fromfile(ALICE, dtype=np.uint8)[:32].astype(np.int32)
+    labels = np.append(tokens[1:], np.int32(-100))[None]
+    loss = jpmhc.compile(model.loss, tokens[None], labels)(tokens[None], labels)
+    scored = models.LogitsModel(jpmhc.compile(model, tokens[None]), length=32)
+    found = perplexity(scored, tokens, length=32)
+    # The loss is a sum of float32, the score one of float64 of float32 logits.
+    assert np.log(found.per_token) == pytest.approx(float(loss), rel=1e-5)
+    # What fills up a shorter text changes nothing.
+    np.testing.assert_array_equal(
+        models.loglikelihood(scored, tokens[:20]), models.loglikelihood(scored, tokens)[:19]
+    )
+    first = models.generated(scored, tokens[:20], 3)
+    again = models.generated(scored, np.append(tokens[:20], first[:1]), 2)
+    assert first.shape == (3,) and (first[1:] == again).all()
