@@ -23,6 +23,7 @@ from jpmhc.data.packing import (
     PackedDataset,
     Position,
     attention_mask,
+    encode_text,
     read_documents,
     write_documents,
 )
@@ -192,9 +193,14 @@ def test_bad_options_are_named():
 # On disk.
 
 
+def encoder(made):
+    return lambda text: encode_text(text, made)
+
+
 def write(folder, kind="byte", texts=("Alice", "", "the White Rabbit"), request=None):
     with OutputFolder(folder, request or {"kind": kind}) as output:
-        return write_documents(output, texts, tokenizer(kind), sources=[{"name": "test"}])
+        return write_documents(output, texts, encoder(tokenizer(kind)), tokenizer(kind),
+                               sources=[{"name": "test"}])  # fmt: skip
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -226,13 +232,13 @@ def test_writing_goes_on_after_a_stop(tmp_path, monkeypatch):
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt), OutputFolder(tmp_path / "out", {}) as output:
-        write_documents(output, stopping(), Counting(), sources=[])
+        write_documents(output, stopping(), encoder(Counting()), Counting(), sources=[])
     assert not (tmp_path / "out").exists()
     seen.clear()
     with OutputFolder(tmp_path / "out", {}) as output:
-        write_documents(output, texts, Counting(), sources=[])
+        write_documents(output, texts, encoder(Counting()), Counting(), sources=[])
     assert seen == texts[6:]
-    for name in ("tokens.bin", "sizes.bin"):
+    for name in ("tokens.bin", "sizes.bin", "answers.bin"):
         assert (tmp_path / "out" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
 
 
@@ -315,11 +321,30 @@ def test_the_loss_is_on_answers_alone(tmp_path, mode, kind):
     assert found == [[*made.encode(record["output"]), made.end] for record in RECORDS]
 
 
+def test_instructions_keep_their_answers_on_disk(tmp_path):
+    (tmp_path / "a.json").write_text(json.dumps(RECORDS))
+    examples = read_alpaca(tmp_path / "a.json")
+    made = tokenizer("byte")
+
+    def encode(example):
+        return instructions.encode_example(example, made, length=300)
+
+    with OutputFolder(tmp_path / "out", {}) as output:
+        write_documents(output, examples, encode, made, sources=[])
+    stored, fresh = (
+        PackedDataset(documents, length=300, mode="single", seed=1).batch(Position(), 3)
+        for documents in (Documents.open(tmp_path / "out"), tokenize(examples, made, length=300))
+    )
+    assert (stored.tokens == fresh.tokens).all() and (stored.labels == fresh.labels).all()
+    with pytest.raises(DataError, match=r"a\.json: record 0: prompt too long"):
+        tokenize(examples, made, length=50)
+
+
 def test_long_answers_are_cut_and_long_prompts_named():
     examples = [Example("p" * 10, "a" * 10), Example("p" * 20, "a")]
     documents = tokenize(examples[:1], tokenizer("byte"), length=15)
     assert documents.document(0).tolist() == [*b"p" * 10, *b"a" * 5]
-    with pytest.raises(DataError, match="example 1: prompt too long: expected below 15 tokens"):
+    with pytest.raises(DataError, match="example: prompt too long: expected below 15 tokens"):
         tokenize(examples, tokenizer("byte"), length=15)
 
 

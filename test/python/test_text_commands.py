@@ -148,6 +148,22 @@ def test_pack_tokenizes_documents(tmp_path, capsys):
     assert "filling of the first rows: 0." in capsys.readouterr().out
 
 
+def test_pack_takes_instructions(tmp_path, capsys):
+    source = tmp_path / "alpaca.json"
+    records = [{"instruction": f"Say {k}.", "output": f"{k}!"} for k in range(5)]
+    source.write_text(json.dumps(records))
+    command = ["pack", str(source), "--alpaca", "--length", "200", "--stats", "--quiet"]
+    assert main(command) == 0
+    shown = capsys.readouterr().out
+    # Of 200 places each row predicts a digit, a mark and the end.
+    assert "tokens to be predicted in the first rows, of all: 0.015\n" in shown
+    assert main([*command, "-o", str(tmp_path / "out")]) == 0
+    assert capsys.readouterr().out == shown
+    (tmp_path / "bad.json").write_text("[{}]")
+    assert main(["pack", str(tmp_path / "bad.json"), "--alpaca"]) == 1
+    assert "bad.json: record 0: bad field 'instruction'" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     "command",
     [

@@ -11,11 +11,11 @@ from pathlib import Path
 
 import numpy as np
 
-from jpmhc.data.packing import Documents
+from jpmhc.data.packing import Documents, Encoded
 from jpmhc.data.tokenizers import Tokenizer
 from jpmhc.errors import DataError
 
-__all__ = ["Example", "read_alpaca", "tokenize"]
+__all__ = ["Example", "encode_example", "read_alpaca", "tokenize"]
 
 _WITH_INPUT = (
     "Below is an instruction that describes a task, paired with an input that provides further "
@@ -30,10 +30,16 @@ _WITHOUT_INPUT = (
 
 @dataclass(frozen=True)
 class Example:
-    """A prompt and the answer that continues it."""
+    """A prompt and the answer that continues it.
+
+    Attributes:
+        prompt, answer: texts.
+        where: the place it is from, for errors.
+    """
 
     prompt: str
     answer: str
+    where: str = "example"
 
 
 def read_alpaca(path: str | os.PathLike) -> list[Example]:
@@ -68,31 +74,34 @@ def _example(record: object, where: str) -> Example:
         texts[name] = value
     answer = texts.pop("output")
     template = _WITH_INPUT if texts["input"] else _WITHOUT_INPUT
-    return Example(template.format(**texts), answer)
+    return Example(template.format(**texts), answer, where)
+
+
+def encode_example(example: Example, tokenizer: Tokenizer, *, length: int) -> Encoded:
+    """The tokens of an example, int32 [at most length], and where its answer begins.
+
+    The answer gets the tokenizer's end token, if it has one; what goes beyond the length is cut.
+
+    Raises:
+        DataError: the prompt leaves no room for an answer.
+    """
+    prompt = tokenizer.encode(example.prompt)
+    if prompt.size >= length:
+        expected = f"below {length} tokens"
+        raise DataError(
+            "prompt too long", expected=expected, given=prompt.size, where=example.where
+        )
+    end = [] if tokenizer.end is None else [tokenizer.end]
+    answer = tokenizer.encode(example.answer)
+    tokens = np.concatenate([prompt, answer, np.array(end, np.int32)])
+    return tokens[:length], prompt.size
 
 
 def tokenize(examples: Sequence[Example], tokenizer: Tokenizer, *, length: int) -> Documents:
     """Examples as documents for `PackedDataset` ("whole" or "single"), the loss on answers.
 
-    The answer gets the tokenizer's end token, if it has one; answers that go beyond `length`
-    tokens are cut.
-
     Raises:
-        DataError: a prompt leaves no room for an answer; it names the example.
+        DataError: as `encode_example`, or no examples.
     """
-    end = [] if tokenizer.end is None else [tokenizer.end]
-    tokens, answers = [], []
-    for number, example in enumerate(examples):
-        prompt = tokenizer.encode(example.prompt)
-        if prompt.size >= length:
-            raise DataError(
-                "prompt too long",
-                expected=f"below {length} tokens",
-                given=prompt.size,
-                where=f"example {number}",
-            )
-        answer = tokenizer.encode(example.answer)
-        tokens.append(np.concatenate([prompt, answer, np.array(end, np.int32)])[:length])
-        answers.append(prompt.size)
-    packed = Documents.from_arrays(tokens)
-    return Documents(packed.tokens, packed.sizes, np.array(answers))
+    encoded = [encode_example(example, tokenizer, length=length) for example in examples]
+    return Documents.from_arrays([t for t, _ in encoded], [answer for _, answer in encoded])

@@ -16,14 +16,16 @@ number of workers, shards and restarts sees the same rows.
 from __future__ import annotations
 
 import bisect
+import contextlib
 import json
 import os
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 
@@ -40,6 +42,7 @@ __all__ = [
     "PackedDataset",
     "Position",
     "attention_mask",
+    "encode_text",
     "read_documents",
     "write_documents",
 ]
@@ -49,9 +52,14 @@ MODES = ("split", "whole", "single")
 NO_SEGMENT = -1  # of what fills up the end of a row
 
 _STREAM_DOCUMENTS, _STREAM_ROWS = 48, 49
-_TOKENS, _SIZES, _MANIFEST = "tokens.bin", "sizes.bin", "manifest.json"
+_TOKENS, _SIZES, _ANSWERS = "tokens.bin", "sizes.bin", "answers.bin"
+_MANIFEST = "manifest.json"
+_NUMBER = np.dtype("<u4")
 _FORMAT = "jpmhc-documents-1"
 _DOCUMENTS_PER_SAVE = 512
+
+Item = TypeVar("Item")
+Encoded = tuple[np.ndarray, int]  # tokens, and the index of the first to be predicted
 
 
 @dataclass(frozen=True)
@@ -103,7 +111,7 @@ class Documents:
     """
 
     def __init__(
-        self, tokens: np.ndarray, sizes: np.ndarray, answers: np.ndarray | None = None
+        self, tokens: np.ndarray, sizes: np.ndarray, answers: Sequence[int] | None = None
     ) -> None:
         sizes = np.asarray(sizes, dtype=np.int64)
         if (sizes < 1).any():
@@ -117,7 +125,9 @@ class Documents:
         self.answers = None if answers is None else np.asarray(answers, dtype=np.int64)
 
     @classmethod
-    def from_arrays(cls, documents: Iterable[Sequence[int] | np.ndarray]) -> Documents:
+    def from_arrays(
+        cls, documents: Iterable[Sequence[int] | np.ndarray], answers: Sequence[int] | None = None
+    ) -> Documents:
         """Documents in memory.
 
         Raises:
@@ -126,7 +136,7 @@ class Documents:
         arrays = [np.asarray(document, dtype=np.int32).reshape(-1) for document in documents]
         if not arrays:
             raise DataError("no documents")
-        return cls(np.concatenate(arrays), np.array([array.size for array in arrays]))
+        return cls(np.concatenate(arrays), np.array([array.size for array in arrays]), answers)
 
     @classmethod
     def open(cls, folder: str | os.PathLike) -> Documents:
@@ -141,18 +151,21 @@ class Documents:
                 raise DataError(
                     "unknown format", expected=_FORMAT, given=manifest.get("format"), where=folder
                 )
-            sizes = np.fromfile(Path(folder, _SIZES), dtype="<u4")
+            sizes, answers = (
+                np.fromfile(Path(folder, name), dtype=_NUMBER) for name in (_SIZES, _ANSWERS)
+            )
             tokens = np.memmap(Path(folder, _TOKENS), dtype=manifest["dtype"], mode="r")
         except OSError as error:
             message = "cannot read the documents"
             raise DataError(message, given=error.strerror or error, where=folder) from error
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise DataError("damaged documents", given=error, where=folder) from error
-        if [len(sizes), tokens.size] != [manifest.get("documents"), manifest.get("tokens")]:
-            expected = f"{manifest.get('documents')} documents of {manifest.get('tokens')} tokens"
-            given = f"{len(sizes)} of {tokens.size}"
+        counts = [manifest.get("documents"), manifest.get("tokens")]
+        if [len(sizes), tokens.size] != counts or len(answers) != len(sizes):
+            expected = "{} documents of {} tokens".format(*counts)
+            given = f"{min(len(sizes), len(answers))} of {tokens.size}"
             raise DataError("damaged documents", expected=expected, given=given, where=folder)
-        return cls(tokens, sizes)
+        return cls(tokens, sizes, answers)
 
     def __len__(self) -> int:
         return len(self.sizes)
@@ -454,54 +467,70 @@ def _json_text(line: str, field: str, where: str) -> str:
     return text
 
 
+def encode_text(text: str, tokenizer: Tokenizer) -> Encoded:
+    """A document of which every token counts, with the end token if it has any other."""
+    document = tokenizer.encode(text)
+    if document.size and tokenizer.end is not None:
+        document = np.append(document, np.int32(tokenizer.end))
+    return document, 0
+
+
 def write_documents(
-    output: OutputFolder, texts: Iterable[str], tokenizer: Tokenizer, *, sources: Sequence[dict]
+    output: OutputFolder,
+    items: Iterable[Item],
+    encode: Callable[[Item], Encoded],
+    tokenizer: Tokenizer,
+    *,
+    sources: Sequence[dict],
 ) -> dict:
     """Tokenize documents into a folder for `Documents.open`, in constant memory.
 
-    Each gets the tokenizer's end token, if it has one; documents without tokens are left out.
-    What an earlier run of an equal request has done is not tokenized again.
+    Documents without tokens are left out. What an earlier run of an equal request has done is
+    not tokenized again.
 
     Args:
         output: an open folder.
-        texts: the documents.
-        tokenizer: makes tokens.
-        sources: what to say of their files in the manifest.
+        items: the documents, such as texts.
+        encode: gives the tokens of an item, and the first of them that is to be predicted.
+        tokenizer: what `encode` uses, for the manifest.
+        sources: what to say of the files in the manifest.
 
     Returns:
         The manifest.
 
     Raises:
         OutputError: the folder cannot be written.
-        DataError: no document has a token, or `texts` cannot be read.
+        DataError: no document has a token, or `items` cannot be read or encoded.
     """
     dtype = np.dtype("<u2" if tokenizer.vocabulary_size <= 2**16 else "<u4")
-    paths = [output.file(name) for name in (_TOKENS, _SIZES)]
-    with open(paths[0], "ab") as tokens, open(paths[1], "ab") as sizes:
-        number = -1
-        for number, text in enumerate(texts):
+    types = {_TOKENS: dtype, _SIZES: _NUMBER, _ANSWERS: _NUMBER}
+    paths = [output.file(name) for name in types]
+    number = -1
+    with contextlib.ExitStack() as stack:
+        files = [stack.enter_context(open(path, "ab")) for path in paths]
+        for number, item in enumerate(items):
             if number < output.done:
                 continue
-            document = tokenizer.encode(text)
-            if document.size and tokenizer.end is not None:
-                document = np.append(document, tokenizer.end)
+            document, answer = encode(item)
             if document.size:
-                tokens.write(document.astype(dtype).tobytes())
-                sizes.write(np.array([document.size], dtype="<u4").tobytes())
+                values = (document, [document.size], [answer])
+                for file, kind, value in zip(files, types.values(), values, strict=True):
+                    file.write(np.asarray(value).astype(kind).tobytes())
             if (number + 1) % _DOCUMENTS_PER_SAVE == 0:
-                tokens.flush()
-                sizes.flush()
+                for file in files:
+                    file.flush()
                 output.advance(number + 1)
-    counts = [
-        path.stat().st_size // size for path, size in zip(paths, (dtype.itemsize, 4), strict=True)
-    ]
-    if not counts[0]:
+    tokens, documents = (
+        path.stat().st_size // kind.itemsize
+        for path, kind in zip(paths[:2], types.values(), strict=False)
+    )
+    if not tokens:
         raise DataError("no document has a token", given=f"{number + 1} documents")
     manifest = {
         "format": _FORMAT,
         "dtype": dtype.str,
-        "documents": counts[1],
-        "tokens": counts[0],
+        "documents": documents,
+        "tokens": tokens,
         "tokenizer": {
             "name": tokenizer.name,
             "sha256": tokenizer.fingerprint,

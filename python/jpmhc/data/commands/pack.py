@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Documents of text or JSON-lines files, tokenized for packed training."""
+"""Documents or instructions, tokenized for packed training."""
 
 from __future__ import annotations
 
@@ -11,8 +11,15 @@ import numpy as np
 
 from jpmhc.data import packing, strips, tokenizers
 from jpmhc.data.commands import _instances
+from jpmhc.data.instructions import Example, encode_example, read_alpaca
 from jpmhc.data.output import Card, OutputFolder, progress, sha256
-from jpmhc.data.packing import Documents, PackedDataset, read_documents, write_documents
+from jpmhc.data.packing import (
+    Documents,
+    PackedDataset,
+    encode_text,
+    read_documents,
+    write_documents,
+)
 from jpmhc.errors import ConfigError, DataError
 
 
@@ -20,11 +27,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of its own."""
     add = parser.add_argument
     add("files", type=Path, nargs="+", metavar="FILE", help="*.jsonl, or text")
+    add("--alpaca", action="store_true", help="files are Alpaca's JSON; the loss is on answers")
     add("--field", default="text", help="of JSON lines, the text (%(default)s)")
     add("--separator", metavar="LINE", help="between documents of a text (a file is one)")
-    add("--length", type=int, default=1024, help="of rows, for --preview and --stats (%(default)s)")
-    add("--mode", choices=packing.MODES, default="split", help="likewise (%(default)s)")
-    add("--seed", type=int, default=0, help="likewise (%(default)s)")
+    add("--length", type=int, default=1024, help="of rows, for --preview, --stats and --png, and "
+        "of instructions (%(default)s)")  # fmt: skip
+    add("--mode", choices=packing.MODES, help="of rows (split; with --alpaca single)")
+    add("--seed", type=int, default=0, help="of rows (%(default)s)")
     _instances.add_text_options(parser)
 
 
@@ -36,14 +45,11 @@ def run(options: argparse.Namespace) -> None:
     if options.output is not None:
         _write(options, tokenizer)
     if options.preview or options.stats or options.png or options.output is None:
-        if options.output is not None:
-            documents = Documents.open(options.output)
-        else:
-            end = [] if tokenizer.end is None else [tokenizer.end]
-            arrays = (np.append(tokenizer.encode(text), end) for text in _texts(options) if text)
-            documents = Documents.from_arrays(arrays)
         dataset = PackedDataset(
-            documents, length=options.length, mode=options.mode, seed=options.seed
+            _documents(options, tokenizer),
+            length=options.length,
+            mode=options.mode or ("single" if options.alpaca else "split"),
+            seed=options.seed,
         )
         for index in range(min(options.preview, dataset.rows(0))):
             show(dataset, tokenizer, index)
@@ -53,9 +59,27 @@ def run(options: argparse.Namespace) -> None:
             print("\n".join(f"{name}: {value}" for name, value in count(dataset).items()))
 
 
-def _texts(options: argparse.Namespace) -> Iterator[str]:
+def _documents(options: argparse.Namespace, tokenizer: tokenizers.Tokenizer) -> Documents:
+    """What was written, or the files' documents in memory."""
+    if options.output is not None:
+        return Documents.open(options.output)
+    encoded = map(_encoder(options, tokenizer), _items(options))
+    kept = [(tokens, answer) for tokens, answer in encoded if tokens.size]
+    return Documents.from_arrays([tokens for tokens, _ in kept], [answer for _, answer in kept])
+
+
+def _items(options: argparse.Namespace) -> Iterator[str | Example]:
     for path in options.files:
-        yield from read_documents(path, field=options.field, separator=options.separator)
+        if options.alpaca:
+            yield from read_alpaca(path)
+        else:
+            yield from read_documents(path, field=options.field, separator=options.separator)
+
+
+def _encoder(options: argparse.Namespace, tokenizer: tokenizers.Tokenizer):
+    if options.alpaca:
+        return lambda example: encode_example(example, tokenizer, length=options.length)
+    return lambda text: encode_text(text, tokenizer)
 
 
 def count(dataset: PackedDataset) -> dict[str, int | float]:
@@ -70,6 +94,9 @@ def count(dataset: PackedDataset) -> dict[str, int | float]:
         "tokens of the longest document": int(sizes.max()),
         f"rows of {dataset.length} tokens": rows,
         "filling of the first rows": round(float((first.segments < 0).mean()), 4),
+        "tokens to be predicted in the first rows, of all": round(
+            float((first.labels != packing.IGNORE).mean()), 4
+        ),
         "documents in the first rows, on average": float((first.segments.max(axis=1) + 1).mean()),
     }
 
@@ -117,11 +144,13 @@ def _write(options: argparse.Namespace, tokenizer: tokenizers.Tokenizer) -> None
         "sources": sources,
         "field": options.field,
         "separator": options.separator,
+        "alpaca": options.length if options.alpaca else None,
         "tokenizer": tokenizer.fingerprint,
     }
     with OutputFolder(options.output, request) as output:
-        texts = progress(_texts(options), None, "documents", quiet=options.quiet)
-        manifest = write_documents(output, texts, tokenizer, sources=sources)
+        items = progress(_items(options), None, "documents", quiet=options.quiet)
+        encode = _encoder(options, tokenizer)
+        manifest = write_documents(output, items, encode, tokenizer, sources=sources)
         named = ", ".join(f"{source['name']} (SHA-256 {source['sha256']})" for source in sources)
         output.write_card(
             Card(
