@@ -7,19 +7,39 @@ import contextlib
 import itertools
 import os
 import sys
+import threading
+from collections.abc import Iterator
 from types import CodeType, FrameType
 
 _PACKAGE = os.path.dirname(os.path.abspath(__file__)) + os.sep
+_NOWHERE = ("<unknown>", 0, 0)
+_local = threading.local()
 Location = tuple[str, int, int]
+
+
+@contextlib.contextmanager
+def without_location() -> Iterator[None]:
+    """Has `user_location` answer that it does not know, in this thread.
+
+    For programs that are the same whoever asks for them first: a cache finds them again.
+    """
+    before = getattr(_local, "nowhere", False)
+    _local.nowhere = True
+    try:
+        yield
+    finally:
+        _local.nowhere = before
 
 
 def user_location() -> Location:
     """File, line and column (from 1) of the innermost frame outside this package."""
+    if getattr(_local, "nowhere", False):
+        return _NOWHERE
     frame: FrameType | None = sys._getframe(1)
     while frame is not None and _is_internal(frame.f_code):
         frame = frame.f_back
     if frame is None:
-        return ("<unknown>", 0, 0)
+        return _NOWHERE
     return (frame.f_code.co_filename, frame.f_lineno, _column(frame))
 
 

@@ -170,6 +170,25 @@ def value_and_grad(
     return _ValueAndGrad(fn, wrt)
 
 
+def pull_all(
+    fn: Callable[..., Any], args: Sequence[Tensor], seeds: Sequence[Tensor]
+) -> list[Tensor]:
+    """The gradients of all floating-point arguments, while tracing.
+
+    Args:
+        args: traced values.
+        seeds: a cotangent for each floating-point result of `fn`, in order.
+    """
+    wrt = [i for i, value in enumerate(args) if is_float(value.dtype)]
+
+    def cotangents(results: list[Tensor]) -> list[Tensor]:
+        given = iter(seeds)
+        return [next(given) if is_float(r.dtype) else full(r.shape, 0, r.dtype) for r in results]
+
+    gradients = _pull(fn, args, wrt, cotangents)[1]
+    return [gradients] if len(wrt) == 1 else list(gradients)
+
+
 class _Vjp(_Transform):
     def _emit(self, cotangent: Any, *args: Any) -> Any:
         seeds = [as_tensor(leaf) for leaf in _tree.flatten(cotangent, is_value)[0]]

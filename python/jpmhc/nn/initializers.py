@@ -13,7 +13,7 @@ Initializer = Callable[[np.random.Generator, tuple[int, ...]], np.ndarray]
 
 # Standard deviation of a standard normal variable truncated to [-2, 2]:
 # sqrt(1 - 4 φ(2) / (2 Φ(2) - 1)).
-_TRUNCATED_STD = 0.8796256610342398
+TRUNCATED_STD = 0.8796256610342398
 
 
 def generator(seed: int, name: str) -> np.random.Generator:
@@ -52,7 +52,7 @@ def truncated_normal(std: float) -> Initializer:
         while outside.any():
             values[outside] = rng.standard_normal(int(outside.sum()))
             outside = np.abs(values) > 2
-        return (values * (std / _TRUNCATED_STD)).astype(np.float32)
+        return (values * (std / TRUNCATED_STD)).astype(np.float32)
 
     return draw
 

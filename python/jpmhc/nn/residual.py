@@ -93,9 +93,7 @@ class HyperConnection(Module):
         self.sublayer = sublayer
         self.dim, self.n = dim, n
         info = manifolds.get(manifold, parameters)
-        preset = PRESETS.get(manifold, ("layer", "softmax"))
-        self.norm = _known("norm", norm or preset[0], ("layer", "rms"))
-        self.read_write = _known("read_write", read_write or preset[1], ("softmax", "sigmoid"))
+        self.norm, self.read_write = preset(manifold, norm, read_write)
         self.options = {
             "manifold": manifold,
             "tau": tau,
@@ -112,7 +110,7 @@ class HyperConnection(Module):
                 where=here(),
             )
         width = n * dim
-        maps = self._map_bias(post_scale)
+        maps = initial_map_bias(n, self.read_write, post_scale)
         mixer = info.initial_bias(n)
         rows = maps.size + mixer.size
         self.weight = Parameter((rows, width), initializers.truncated_normal(1 / math.sqrt(width)))
@@ -121,14 +119,6 @@ class HyperConnection(Module):
         self.gain = Parameter((width,), initializers.ones) if affine else None
         shifted = affine and self.norm == "layer"
         self.shift = Parameter((width,), initializers.zeros) if shifted else None
-
-    def _map_bias(self, post_scale: float) -> np.ndarray:
-        """Biases of the read and write maps: uniform read, write 1."""
-        if self.read_write == "softmax":
-            return np.zeros(2 * self.n * self.n)
-        read = np.full(self.n, _logit(1 / self.n))
-        write = np.full(self.n, _logit(1 / max(post_scale, 1.0)))
-        return np.concatenate([read, write])
 
     def forward(self, x: Any, *args: Any, **kwargs: Any) -> Tensor:
         """Streams [N, n, p] → [N, n, p]; further arguments go to the sub-layer."""
@@ -144,6 +134,28 @@ class HyperConnection(Module):
             shift=self.shift,
             **self.options,
         )
+
+
+def preset(manifold: str, norm: str | None, read_write: str | None) -> tuple[str, str]:
+    """Norm and read/write kind, by the papers' preset for the manifold where None.
+
+    Raises:
+        ConfigError: one is unknown; the nearest known name is suggested.
+    """
+    usual = PRESETS.get(manifold, ("layer", "softmax"))
+    return (
+        _known("norm", norm or usual[0], ("layer", "rms")),
+        _known("read_write", read_write or usual[1], ("softmax", "sigmoid")),
+    )
+
+
+def initial_map_bias(n: int, read_write: str, post_scale: float) -> np.ndarray:
+    """Biases of the read and write maps of n streams: uniform read, write 1."""
+    if read_write == "softmax":
+        return np.zeros(2 * n * n)
+    read = np.full(n, _logit(1 / n))
+    write = np.full(n, _logit(1 / max(post_scale, 1.0)))
+    return np.concatenate([read, write])
 
 
 def _known(what: str, value: str, known: tuple[str, ...]) -> str:

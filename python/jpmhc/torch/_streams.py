@@ -1,0 +1,391 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Hyper-connections (JPmHC) around a sub-layer that PyTorch runs.
+
+A block is two ops with the sub-layer between them: `streams_read` makes the maps of every token and
+the sub-layer's input, `streams_write` mixes the streams and adds the sub-layer's output. Each is
+one compiled function, and so is its reverse-mode rule.
+
+The gradient of the streams has a part from either op. For the two to meet inside a function, and
+not in an addition that reads and writes all of it again, `streams_read` also gives a token, zeros
+of the streams' shape that take no memory. `streams_write` takes it, and sends its part of the
+gradient there instead of to the streams.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from jpmhc import _text
+from jpmhc.errors import ConfigError, unknown_name
+from jpmhc.torch._engine import (
+    Operator,
+    Result,
+    expect_dtype,
+    expect_rank,
+    expect_shape,
+    product,
+)
+from jpmhc.torch._projection import decode
+from jpmhc.tracing import Tensor as Traced
+from jpmhc.tracing import emit
+
+Tensor = torch.Tensor
+
+_READ_INPUTS = "Tensor x, Tensor weight, Tensor? alpha, Tensor? bias, Tensor? gain, Tensor? shift"
+_READ_ATTRIBUTES = (
+    "str manifold, str parameters, str norm, str read_write, float eps, float tau, float post_scale"
+)
+
+
+def _check_streams(x: Tensor) -> None:
+    expect_rank(x, "streams", "[N, n, p]", 3)
+    expect_dtype(x, "streams")
+
+
+def _check_number(what: str, value: float) -> None:
+    if not (value > 0 and math.isfinite(value)):
+        raise ConfigError(what, expected="a finite number > 0", given=value)
+
+
+def map_rows(n: int, name: str, text: str, read_write: str) -> int:
+    """Rows of the weight: raw numbers a token for read, write and mixer."""
+    if read_write not in ("softmax", "sigmoid"):
+        raise unknown_name("read_write", read_write, ("softmax", "sigmoid"))
+    return 2 * n * (n if read_write == "softmax" else 1) + decode(name, text).raw_size(n)
+
+
+def _infer_read(
+    x: Tensor,
+    weight: Tensor,
+    alpha: Tensor | None,
+    bias: Tensor | None,
+    gain: Tensor | None,
+    shift: Tensor | None,
+    name: str,
+    text: str,
+    norm: str,
+    read_write: str,
+    eps: float,
+    tau: float,
+    post_scale: float,
+) -> list[Result]:
+    _check_streams(x)
+    rows, n, channels = x.shape
+    n = int(n)
+    m, d = map_rows(n, name, text, read_write), n * channels
+    if norm not in ("layer", "rms"):
+        raise unknown_name("norm", norm, ("layer", "rms"))
+    parameters = {
+        "weight": (weight, (m, d)),
+        "alpha": (alpha, (3,)),
+        "bias": (bias, (m,)),
+        "gain": (gain, (d,)),
+        "shift": (shift, (d,)),
+    }
+    for what, (value, shape) in parameters.items():
+        expect_shape(value, f"{what} of a hyper-connection", shape)
+        expect_dtype(value, f"{what} of a hyper-connection")
+    for what, value in {"eps": eps, "tau": tau, "post_scale": post_scale}.items():
+        _check_number(f"{what} of a hyper-connection", value)
+    f32 = torch.float32
+    return [
+        Result((rows, channels), x.dtype),
+        Result((rows, n), f32),
+        Result((rows, n, n), f32),
+        Result((rows, n, channels), x.dtype, token=True),
+        Result((rows, m), f32),
+        Result((rows, n), f32),
+    ]
+
+
+def _logits_attributes(norm: str, eps: float) -> dict[str, str]:
+    return {"norm": f"#jpmhc.norm<{norm}>", "eps": _text.f32(eps)}
+
+
+def _maps_attributes(
+    n: int, name: str, text: str, read_write: str, tau: float, post_scale: float
+) -> dict[str, str]:
+    return {
+        "manifold": decode(name, text).attribute,
+        "read_write": f"#jpmhc.read_write<{read_write}>",
+        "streams": _text.i64(n),
+        "tau": _text.f32(tau),
+        "post_scale": _text.f32(post_scale),
+    }
+
+
+def _program_read(
+    x: Traced,
+    weight: Traced,
+    alpha: Traced | None,
+    bias: Traced | None,
+    gain: Traced | None,
+    shift: Traced | None,
+    name: str,
+    text: str,
+    norm: str,
+    read_write: str,
+    eps: float,
+    tau: float,
+    post_scale: float,
+) -> tuple[Traced, ...]:
+    (z,) = emit("jpmhc.stream_logits", [x, weight, gain, shift], _logits_attributes(norm, eps))
+    attributes = _maps_attributes(x.shape[1], name, text, read_write, tau, post_scale)
+    read, write, mixer = emit("jpmhc.stream_maps", [z, alpha, bias], attributes)
+    (x_in,) = emit("jpmhc.stream_read", [x, read])
+    return x_in, write, mixer, z, read
+
+
+def _infer_read_vjp(
+    x: Tensor,
+    weight: Tensor,
+    alpha: Tensor | None,
+    bias: Tensor | None,
+    gain: Tensor | None,
+    shift: Tensor | None,
+    z: Tensor,
+    read: Tensor,
+    d_input: Tensor,
+    d_write: Tensor,
+    d_mixer: Tensor,
+    d_token: Tensor | None,
+    *attributes: Any,
+) -> list[Result]:
+    results = _infer_read(x, weight, alpha, bias, gain, shift, *attributes)
+    given = [d_input, d_write, d_mixer, d_token, z, read]
+    names = ["input", "write", "mixer", "token", "logits", "read"]
+    for what, value, result in zip(names, given, results, strict=True):
+        expect_shape(value, f"{what} of a hyper-connection's gradient", result.shape)
+        expect_dtype(value, f"{what} of a hyper-connection's gradient", (result.dtype,))
+    # An absent parameter has an empty gradient: the op's results are always as many.
+    parameters = [weight, alpha, bias, gain, shift]
+    return [
+        Result(tuple(x.shape), x.dtype),
+        *(
+            Result((0,), torch.float32) if p is None else Result(tuple(p.shape), p.dtype)
+            for p in parameters
+        ),
+    ]
+
+
+def _program_read_vjp(
+    x: Traced,
+    weight: Traced,
+    alpha: Traced | None,
+    bias: Traced | None,
+    gain: Traced | None,
+    shift: Traced | None,
+    z: Traced,
+    read: Traced,
+    d_input: Traced,
+    d_write: Traced,
+    d_mixer: Traced,
+    d_token: Traced | None,
+    name: str,
+    text: str,
+    norm: str,
+    read_write: str,
+    eps: float,
+    tau: float,
+    post_scale: float,
+) -> list[Traced]:
+    dx, d_read = emit("jpmhc.stream_read_vjp", [x, read, d_input], {}, [x.type, read.type])
+    attributes = _maps_attributes(x.shape[1], name, text, read_write, tau, post_scale)
+    dz, *d_maps = emit(
+        "jpmhc.stream_maps_vjp",
+        [z, d_read, d_write, d_mixer, alpha, bias],
+        attributes,
+        [z.type, *(value.type for value in (alpha, bias) if value is not None)],
+    )
+    dx_logits, d_weight, *d_affine = emit(
+        "jpmhc.stream_logits_vjp",
+        [x, weight, dz, gain, shift],
+        _logits_attributes(norm, eps),
+        [x.type, weight.type, *(value.type for value in (gain, shift) if value is not None)],
+    )
+    dx = dx + dx_logits if d_token is None else d_token + dx + dx_logits
+    return [dx, d_weight, *d_maps, *d_affine]
+
+
+class _ReadVjp(Operator):
+    """Fills in the empty gradients of absent parameters."""
+
+    def _compile(self, args: tuple) -> Any:
+        run = super()._compile(args)
+        absent = [i for i in range(1, 6) if args[i] is None]
+        if not absent or any(args[i] is not None and args[i].numel() == 0 for i in self._tensors):
+            return run
+
+        def padded(args: tuple) -> list[Tensor]:
+            results = run(args)
+            for position in absent:
+                results.insert(position, torch.zeros(0))
+            return results
+
+        return padded
+
+
+_read = Operator(
+    f"streams_read({_READ_INPUTS}, {_READ_ATTRIBUTES})"
+    " -> (Tensor, Tensor, Tensor, Tensor, Tensor, Tensor)",
+    _infer_read,
+    _program_read,
+)
+_read_vjp = _ReadVjp(
+    f"streams_read_vjp({_READ_INPUTS}, Tensor z, Tensor read, Tensor d_input, Tensor d_write,"
+    f" Tensor d_mixer, Tensor? d_token, {_READ_ATTRIBUTES})"
+    " -> (Tensor, Tensor, Tensor, Tensor, Tensor, Tensor)",
+    _infer_read_vjp,
+    _program_read_vjp,
+)
+
+
+def _setup_read(ctx: Any, inputs: tuple, output: tuple) -> None:
+    *_, z, read = output
+    ctx.set_materialize_grads(False)
+    ctx.save_for_backward(*inputs[:6], z, read)
+    ctx.attributes = inputs[6:]
+
+
+def _backward_read(
+    ctx: Any,
+    d_input: Tensor | None,
+    d_write: Tensor | None,
+    d_mixer: Tensor | None,
+    d_token: Tensor | None,
+    d_z: None,
+    d_read: None,
+) -> tuple:
+    x, *parameters, z, read = ctx.saved_tensors
+    rows, n, channels = x.shape
+    if d_input is None:
+        d_input = x.new_zeros((rows, channels))
+    if d_write is None:
+        d_write = read.new_zeros((rows, n))
+    if d_mixer is None:
+        d_mixer = read.new_zeros((rows, n, n))
+    dx, *gradients = _read_vjp(
+        x, *parameters, z, read, d_input, d_write, d_mixer, d_token, *ctx.attributes
+    )
+    gradients = [
+        None if parameter is None else gradient
+        for parameter, gradient in zip(parameters, gradients, strict=True)
+    ]
+    return dx, *gradients, *(None for _ in ctx.attributes)
+
+
+_read.differentiate(_backward_read, _setup_read)
+
+
+# ---- write ----
+
+
+def _infer_write(
+    x: Tensor, token: Tensor, mixer: Tensor, write: Tensor, y: Tensor, scale: float
+) -> list[Result]:
+    _check_streams(x)
+    rows, n, channels = x.shape
+    expect_shape(token, "token of a hyper-connection", x.shape)
+    expect_shape(mixer, "mixers", (rows, n, n))
+    expect_shape(write, "write vectors", (rows, n))
+    expect_shape(y, "output of a sub-layer", (rows, channels))
+    expect_dtype(mixer, "mixers", (torch.float32,))
+    expect_dtype(write, "write vectors", (torch.float32,))
+    expect_dtype(y, "output of a sub-layer", (x.dtype,))
+    if not math.isfinite(scale):
+        raise ConfigError("scale of the write", expected="a finite number", given=scale)
+    return [Result(tuple(x.shape), x.dtype)]
+
+
+def _program_write(
+    x: Traced, mixer: Traced, write: Traced, y: Traced, scale: float
+) -> list[Traced]:
+    attributes = {"scale": _text.f32(scale)}
+    return emit("jpmhc.stream_write", [x, mixer, write, y], attributes, [x.type])
+
+
+def _infer_write_vjp(
+    x: Tensor, mixer: Tensor, write: Tensor, y: Tensor, grad: Tensor, scale: float
+) -> list[Result]:
+    _infer_write(x, grad, mixer, write, y, scale)
+    expect_dtype(grad, "gradient of the streams", (x.dtype,))
+    return [Result(tuple(value.shape), value.dtype) for value in (x, mixer, write, y)]
+
+
+def _program_write_vjp(
+    x: Traced, mixer: Traced, write: Traced, y: Traced, grad: Traced, scale: float
+) -> list[Traced]:
+    return emit(
+        "jpmhc.stream_write_vjp",
+        [x, mixer, write, y, grad],
+        {"scale": _text.f32(scale)},
+        [x.type, mixer.type, write.type, y.type],
+    )
+
+
+_write = Operator(
+    "streams_write(Tensor x, Tensor token, Tensor mixer, Tensor write, Tensor y, float scale)"
+    " -> Tensor",
+    _infer_write,
+    _program_write,
+    unread=(1,),
+)
+_write_vjp = Operator(
+    "streams_write_vjp(Tensor x, Tensor mixer, Tensor write, Tensor y, Tensor grad, float scale)"
+    " -> (Tensor, Tensor, Tensor, Tensor)",
+    _infer_write_vjp,
+    _program_write_vjp,
+)
+
+
+def _setup_write(ctx: Any, inputs: tuple, output: Tensor) -> None:
+    x, _, mixer, write, y, ctx.scale = inputs
+    ctx.save_for_backward(x, mixer, write, y)
+
+
+def _backward_write(ctx: Any, grad: Tensor) -> tuple:
+    dx, d_mixer, d_write, dy = _write_vjp(*ctx.saved_tensors, grad, ctx.scale)
+    return None, dx, d_mixer, d_write, dy, None
+
+
+_write.differentiate(_backward_write, _setup_write)
+
+
+def hyper_connection(
+    x: Tensor,
+    weight: Tensor,
+    sublayer: Callable[[Tensor], Tensor],
+    *,
+    manifold: str,
+    parameters: str,
+    norm: str,
+    read_write: str,
+    alpha: Tensor | None = None,
+    bias: Tensor | None = None,
+    gain: Tensor | None = None,
+    shift: Tensor | None = None,
+    eps: float = 1e-5,
+    tau: float = 1.0,
+    post_scale: float = 1.0,
+    scale: float = 1.0,
+) -> Tensor:
+    """The block on streams [..., n, p] around F: [..., p] → [..., p].
+
+    Args:
+        parameters: of the manifold, encoded (`jpmhc.torch._projection.encode`).
+        others: as for `jpmhc.ops.hyper_connection`.
+    """
+    *lead, n, channels = x.shape
+    streams = x.reshape(product(lead), n, channels)
+    x_in, write, mixer, token, _, _ = torch.ops.jpmhc.streams_read(
+        streams, weight, alpha, bias, gain, shift,
+        manifold, parameters, norm, read_write, eps, tau, post_scale,
+    )  # fmt: skip
+    y = sublayer(x_in.reshape(*lead, channels))
+    expect_shape(y, "output of a sub-layer", (*lead, channels))
+    y = y.to(x.dtype).reshape(x_in.shape)
+    return torch.ops.jpmhc.streams_write(streams, token, mixer, write, y, scale).reshape(x.shape)
