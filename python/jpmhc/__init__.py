@@ -68,6 +68,8 @@ _SUBMODULES = (
     "optim",
     "training",
 )
+_OPTIONAL = ("torch",)
+"""Submodules that need an extra; `from jpmhc import *` leaves them alone."""
 
 __all__ = sorted([*_WHERE, *_SUBMODULES])
 
@@ -93,7 +95,7 @@ def __getattr__(name: str) -> Any:
         value = _load_core().version
     elif name in _WHERE:
         value = getattr(importlib.import_module(f"jpmhc.{_WHERE[name]}"), name)
-    elif name in _SUBMODULES:
+    elif name in _SUBMODULES or name in _OPTIONAL:
         value = importlib.import_module(f"jpmhc.{name}")
     else:
         raise AttributeError(f"module 'jpmhc' has no attribute {name!r}")

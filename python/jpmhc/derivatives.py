@@ -176,16 +176,12 @@ def pull_all(
     """The gradients of all floating-point arguments, while tracing.
 
     Args:
+        fn: gives floating-point tensors.
         args: traced values.
-        seeds: a cotangent for each floating-point result of `fn`, in order.
+        seeds: a cotangent for each result.
     """
     wrt = [i for i, value in enumerate(args) if is_float(value.dtype)]
-
-    def cotangents(results: list[Tensor]) -> list[Tensor]:
-        given = iter(seeds)
-        return [next(given) if is_float(r.dtype) else full(r.shape, 0, r.dtype) for r in results]
-
-    gradients = _pull(fn, args, wrt, cotangents)[1]
+    gradients = _pull(fn, args, wrt, lambda results: list(seeds))[1]
     return [gradients] if len(wrt) == 1 else list(gradients)
 
 

@@ -19,7 +19,7 @@ from jpmhc.nn.initializers import TRUNCATED_STD
 from jpmhc.nn.residual import initial_map_bias, preset
 from jpmhc.torch._projection import encode
 from jpmhc.torch._side_path import coverage_gate, side_path
-from jpmhc.torch._streams import hyper_connection
+from jpmhc.torch._streams import BlockOptions, hyper_connection
 
 Tensor = torch.Tensor
 
@@ -86,21 +86,18 @@ class HyperConnection(nn.Module):
         self.dim = _positive("dim of HyperConnection", _width_of(sublayer) if dim is None else dim)
         self.n = _positive("n of HyperConnection", n)
         info = manifolds.get(manifold, parameters)
-        self.manifold, self.manifold_parameters = manifold, encode(parameters)
-        self.norm, self.read_write = preset(manifold, norm, read_write)
-        for what, value in {"tau": tau, "post_scale": post_scale, "eps": eps}.items():
-            if not (value > 0 and math.isfinite(value)):
-                raise ConfigError(
-                    f"{what} of HyperConnection", expected="a finite number > 0", given=value
-                )
-        self.tau, self.post_scale, self.scale, self.eps = tau, post_scale, scale, eps
-        maps = torch.from_numpy(initial_map_bias(n, self.read_write, post_scale))
+        self.options = BlockOptions(
+            manifold, encode(parameters), *preset(manifold, norm, read_write), eps, tau, post_scale
+        )
+        self._encoded = self.options.encode()
+        self.scale = scale
+        maps = torch.from_numpy(initial_map_bias(n, self.options.read_write, post_scale))
         self._first_bias = torch.cat([maps, torch.from_numpy(info.initial_bias(n))]).float()
         width = n * self.dim
         self.weight = nn.Parameter(torch.empty(self._first_bias.numel(), width))
         self.alpha = nn.Parameter(torch.empty(3))
         self.bias = nn.Parameter(torch.empty(self._first_bias.numel()))
-        shifted = affine and self.norm == "layer"
+        shifted = affine and self.options.norm == "layer"
         self.gain = nn.Parameter(torch.empty(width)) if affine else None
         self.shift = nn.Parameter(torch.empty(width)) if shifted else None
         self.reset_parameters()
@@ -126,23 +123,17 @@ class HyperConnection(nn.Module):
             x,
             self.weight,
             lambda value: self.sublayer(value, *args, **kwargs),
-            manifold=self.manifold,
-            parameters=self.manifold_parameters,
-            norm=self.norm,
-            read_write=self.read_write,
+            self._encoded,
             alpha=self.alpha,
             bias=self.bias,
             gain=self.gain,
             shift=self.shift,
-            eps=self.eps,
-            tau=self.tau,
-            post_scale=self.post_scale,
             scale=self.scale,
         )
 
     def extra_repr(self) -> str:
         """What the module is made of, besides the sub-layer."""
-        return f"n={self.n}, dim={self.dim}, manifold={self.manifold!r}, norm={self.norm!r}"
+        return f"n={self.n}, dim={self.dim}, scale={self.scale}, {self.options}"
 
 
 def _truncated_normal(weight: Tensor, std: float) -> None:

@@ -13,8 +13,11 @@ gradient there instead of to the streams.
 
 from __future__ import annotations
 
+import ast
+import functools
 import math
 from collections.abc import Callable
+from dataclasses import dataclass, fields
 from typing import Any
 
 import torch
@@ -36,9 +39,6 @@ from jpmhc.tracing import emit
 Tensor = torch.Tensor
 
 _READ_INPUTS = "Tensor x, Tensor weight, Tensor? alpha, Tensor? bias, Tensor? gain, Tensor? shift"
-_READ_ATTRIBUTES = (
-    "str manifold, str parameters, str norm, str read_write, float eps, float tau, float post_scale"
-)
 
 
 def _check_streams(x: Tensor) -> None:
@@ -46,16 +46,63 @@ def _check_streams(x: Tensor) -> None:
     expect_dtype(x, "streams")
 
 
-def _check_number(what: str, value: float) -> None:
-    if not (value > 0 and math.isfinite(value)):
-        raise ConfigError(what, expected="a finite number > 0", given=value)
+@dataclass(frozen=True)
+class BlockOptions:
+    """What the maps of a block are made with; see `jpmhc.ops.hyper_connection`.
+
+    `parameters` are the manifold's own, encoded.
+
+    Raises:
+        ConfigError: an unknown kind, or a number out of its range.
+    """
+
+    manifold: str
+    parameters: str
+    norm: str
+    read_write: str
+    eps: float = 1e-5
+    tau: float = 1.0
+    post_scale: float = 1.0
+
+    def __post_init__(self) -> None:
+        for what, known in {"norm": ("layer", "rms"), "read_write": ("softmax", "sigmoid")}.items():
+            if getattr(self, what) not in known:
+                raise unknown_name(what, getattr(self, what), known)
+        for what in ("eps", "tau", "post_scale"):
+            value = getattr(self, what)
+            if not (value > 0 and math.isfinite(value)):
+                raise ConfigError(
+                    f"{what} of a hyper-connection", expected="a finite number > 0", given=value
+                )
+
+    def encode(self) -> str:
+        """The options as the one text that the ops take."""
+        return repr(tuple(getattr(self, item.name) for item in fields(self)))
+
+    def rows(self, n: int) -> int:
+        """Rows of the weight: raw numbers a token for read, write and mixer."""
+        size = n * n if self.read_write == "softmax" else n
+        return 2 * size + decode(self.manifold, self.parameters).raw_size(n)
+
+    @property
+    def logits(self) -> dict[str, str]:
+        """Attributes of `jpmhc.stream_logits`."""
+        return {"norm": f"#jpmhc.norm<{self.norm}>", "eps": _text.f32(self.eps)}
+
+    def maps(self, n: int) -> dict[str, str]:
+        """Attributes of `jpmhc.stream_maps` for n streams."""
+        return {
+            "manifold": decode(self.manifold, self.parameters).attribute,
+            "read_write": f"#jpmhc.read_write<{self.read_write}>",
+            "streams": _text.i64(n),
+            "tau": _text.f32(self.tau),
+            "post_scale": _text.f32(self.post_scale),
+        }
 
 
-def map_rows(n: int, name: str, text: str, read_write: str) -> int:
-    """Rows of the weight: raw numbers a token for read, write and mixer."""
-    if read_write not in ("softmax", "sigmoid"):
-        raise unknown_name("read_write", read_write, ("softmax", "sigmoid"))
-    return 2 * n * (n if read_write == "softmax" else 1) + decode(name, text).raw_size(n)
+@functools.lru_cache(maxsize=1024)
+def _options(text: str) -> BlockOptions:
+    return BlockOptions(*ast.literal_eval(text))
 
 
 def _infer_read(
@@ -65,20 +112,12 @@ def _infer_read(
     bias: Tensor | None,
     gain: Tensor | None,
     shift: Tensor | None,
-    name: str,
-    text: str,
-    norm: str,
-    read_write: str,
-    eps: float,
-    tau: float,
-    post_scale: float,
+    options: str,
 ) -> list[Result]:
     _check_streams(x)
     rows, n, channels = x.shape
     n = int(n)
-    m, d = map_rows(n, name, text, read_write), n * channels
-    if norm not in ("layer", "rms"):
-        raise unknown_name("norm", norm, ("layer", "rms"))
+    m, d = _options(options).rows(n), n * channels
     parameters = {
         "weight": (weight, (m, d)),
         "alpha": (alpha, (3,)),
@@ -89,8 +128,6 @@ def _infer_read(
     for what, (value, shape) in parameters.items():
         expect_shape(value, f"{what} of a hyper-connection", shape)
         expect_dtype(value, f"{what} of a hyper-connection")
-    for what, value in {"eps": eps, "tau": tau, "post_scale": post_scale}.items():
-        _check_number(f"{what} of a hyper-connection", value)
     f32 = torch.float32
     return [
         Result((rows, channels), x.dtype),
@@ -102,22 +139,6 @@ def _infer_read(
     ]
 
 
-def _logits_attributes(norm: str, eps: float) -> dict[str, str]:
-    return {"norm": f"#jpmhc.norm<{norm}>", "eps": _text.f32(eps)}
-
-
-def _maps_attributes(
-    n: int, name: str, text: str, read_write: str, tau: float, post_scale: float
-) -> dict[str, str]:
-    return {
-        "manifold": decode(name, text).attribute,
-        "read_write": f"#jpmhc.read_write<{read_write}>",
-        "streams": _text.i64(n),
-        "tau": _text.f32(tau),
-        "post_scale": _text.f32(post_scale),
-    }
-
-
 def _program_read(
     x: Traced,
     weight: Traced,
@@ -125,17 +146,11 @@ def _program_read(
     bias: Traced | None,
     gain: Traced | None,
     shift: Traced | None,
-    name: str,
-    text: str,
-    norm: str,
-    read_write: str,
-    eps: float,
-    tau: float,
-    post_scale: float,
+    options: str,
 ) -> tuple[Traced, ...]:
-    (z,) = emit("jpmhc.stream_logits", [x, weight, gain, shift], _logits_attributes(norm, eps))
-    attributes = _maps_attributes(x.shape[1], name, text, read_write, tau, post_scale)
-    read, write, mixer = emit("jpmhc.stream_maps", [z, alpha, bias], attributes)
+    chosen = _options(options)
+    (z,) = emit("jpmhc.stream_logits", [x, weight, gain, shift], chosen.logits)
+    read, write, mixer = emit("jpmhc.stream_maps", [z, alpha, bias], chosen.maps(x.shape[1]))
     (x_in,) = emit("jpmhc.stream_read", [x, read])
     return x_in, write, mixer, z, read
 
@@ -153,9 +168,9 @@ def _infer_read_vjp(
     d_write: Tensor,
     d_mixer: Tensor,
     d_token: Tensor | None,
-    *attributes: Any,
+    options: str,
 ) -> list[Result]:
-    results = _infer_read(x, weight, alpha, bias, gain, shift, *attributes)
+    results = _infer_read(x, weight, alpha, bias, gain, shift, options)
     given = [d_input, d_write, d_mixer, d_token, z, read]
     names = ["input", "write", "mixer", "token", "logits", "read"]
     for what, value, result in zip(names, given, results, strict=True):
@@ -185,26 +200,20 @@ def _program_read_vjp(
     d_write: Traced,
     d_mixer: Traced,
     d_token: Traced | None,
-    name: str,
-    text: str,
-    norm: str,
-    read_write: str,
-    eps: float,
-    tau: float,
-    post_scale: float,
+    options: str,
 ) -> list[Traced]:
     dx, d_read = emit("jpmhc.stream_read_vjp", [x, read, d_input], {}, [x.type, read.type])
-    attributes = _maps_attributes(x.shape[1], name, text, read_write, tau, post_scale)
+    chosen = _options(options)
     dz, *d_maps = emit(
         "jpmhc.stream_maps_vjp",
         [z, d_read, d_write, d_mixer, alpha, bias],
-        attributes,
+        chosen.maps(x.shape[1]),
         [z.type, *(value.type for value in (alpha, bias) if value is not None)],
     )
     dx_logits, d_weight, *d_affine = emit(
         "jpmhc.stream_logits_vjp",
         [x, weight, dz, gain, shift],
-        _logits_attributes(norm, eps),
+        chosen.logits,
         [x.type, weight.type, *(value.type for value in (gain, shift) if value is not None)],
     )
     dx = dx + dx_logits if d_token is None else d_token + dx + dx_logits
@@ -230,14 +239,14 @@ class _ReadVjp(Operator):
 
 
 _read = Operator(
-    f"streams_read({_READ_INPUTS}, {_READ_ATTRIBUTES})"
+    f"streams_read({_READ_INPUTS}, str options)"
     " -> (Tensor, Tensor, Tensor, Tensor, Tensor, Tensor)",
     _infer_read,
     _program_read,
 )
 _read_vjp = _ReadVjp(
     f"streams_read_vjp({_READ_INPUTS}, Tensor z, Tensor read, Tensor d_input, Tensor d_write,"
-    f" Tensor d_mixer, Tensor? d_token, {_READ_ATTRIBUTES})"
+    f" Tensor d_mixer, Tensor? d_token, str options)"
     " -> (Tensor, Tensor, Tensor, Tensor, Tensor, Tensor)",
     _infer_read_vjp,
     _program_read_vjp,
@@ -248,7 +257,7 @@ def _setup_read(ctx: Any, inputs: tuple, output: tuple) -> None:
     *_, z, read = output
     ctx.set_materialize_grads(False)
     ctx.save_for_backward(*inputs[:6], z, read)
-    ctx.attributes = inputs[6:]
+    ctx.options = inputs[6]
 
 
 def _backward_read(
@@ -269,13 +278,13 @@ def _backward_read(
     if d_mixer is None:
         d_mixer = read.new_zeros((rows, n, n))
     dx, *gradients = _read_vjp(
-        x, *parameters, z, read, d_input, d_write, d_mixer, d_token, *ctx.attributes
+        x, *parameters, z, read, d_input, d_write, d_mixer, d_token, ctx.options
     )
     gradients = [
         None if parameter is None else gradient
         for parameter, gradient in zip(parameters, gradients, strict=True)
     ]
-    return dx, *gradients, *(None for _ in ctx.attributes)
+    return dx, *gradients, None
 
 
 _read.differentiate(_backward_read, _setup_read)
@@ -359,32 +368,25 @@ def hyper_connection(
     x: Tensor,
     weight: Tensor,
     sublayer: Callable[[Tensor], Tensor],
+    options: str,
     *,
-    manifold: str,
-    parameters: str,
-    norm: str,
-    read_write: str,
     alpha: Tensor | None = None,
     bias: Tensor | None = None,
     gain: Tensor | None = None,
     shift: Tensor | None = None,
-    eps: float = 1e-5,
-    tau: float = 1.0,
-    post_scale: float = 1.0,
     scale: float = 1.0,
 ) -> Tensor:
     """The block on streams [..., n, p] around F: [..., p] → [..., p].
 
     Args:
-        parameters: of the manifold, encoded (`jpmhc.torch._projection.encode`).
+        options: of a `BlockOptions`, encoded.
         others: as for `jpmhc.ops.hyper_connection`.
     """
     *lead, n, channels = x.shape
     streams = x.reshape(product(lead), n, channels)
     x_in, write, mixer, token, _, _ = torch.ops.jpmhc.streams_read(
-        streams, weight, alpha, bias, gain, shift,
-        manifold, parameters, norm, read_write, eps, tau, post_scale,
-    )  # fmt: skip
+        streams, weight, alpha, bias, gain, shift, options
+    )
     y = sublayer(x_in.reshape(*lead, channels))
     expect_shape(y, "output of a sub-layer", (*lead, channels))
     y = y.to(x.dtype).reshape(x_in.shape)

@@ -11,6 +11,7 @@ import torch
 
 from jpmhc import arguments
 from jpmhc.derivatives import pull_all
+from jpmhc.dtypes import is_float
 from jpmhc.errors import CompileError, ConfigError, DTypeError
 from jpmhc.functions import flatten_results
 from jpmhc.nn.module import Module, Parameter
@@ -103,7 +104,7 @@ class Wrapped(torch.nn.Module):
 
         def gradients(*values: Tensor) -> list[Tensor]:
             count = len(specs)
-            return pull_all(lambda *v: self._results(v), values[:count], values[count:])
+            return pull_all(self._float_results, values[:count], values[count:])
 
         return compile_once(
             self._kernels,
@@ -128,6 +129,9 @@ class Wrapped(torch.nn.Module):
             )
         return results
 
+    def _float_results(self, *values: Tensor) -> list[Tensor]:
+        return [result for result in self._results(values) if is_float(result.dtype)]
+
 
 def _adopt(owner: torch.nn.Module, name: str, parameter: torch.nn.Parameter) -> None:
     """Registers a parameter under a dotted name, in modules that hold nothing else."""
@@ -144,10 +148,6 @@ def _wrapped(number: int) -> Wrapped:
     if function is None:
         raise ConfigError("wrapped function", expected="one that still exists", given=number)
     return function
-
-
-def _float_specs(specs: Sequence[Spec]) -> list[Spec]:
-    return [spec for spec in specs if TORCH_DTYPES[spec.dtype] in FLOATS]
 
 
 LIBRARY.define("call(Tensor[] inputs, int arguments, int function) -> Tensor[]")
@@ -195,6 +195,7 @@ torch.library.register_fake("jpmhc::call_vjp", _fake_vjp, lib=LIBRARY)
 
 def _setup(ctx: Any, inputs: tuple, output: list[torch.Tensor]) -> None:
     values, ctx.count, ctx.function = inputs
+    ctx.owner = _wrapped(ctx.function)  # keeps it until the gradients have been computed
     ctx.save_for_backward(*values)
     ctx.floats = [value.dtype in FLOATS for value in output]
 
