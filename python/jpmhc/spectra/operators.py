@@ -379,9 +379,7 @@ def _ritz(
     residuals = beta[-1] * np.abs(u[-1])
     converged = residuals <= tolerance * values[0]
     part = slice(0, min(count, len(values)))
-    return SingularValues(
-        values[part], residuals[part], "Golub-Kahan", steps, converged[part]
-    )
+    return SingularValues(values[part], residuals[part], "Golub-Kahan", steps, converged[part])
 
 
 @functools.lru_cache(maxsize=64)

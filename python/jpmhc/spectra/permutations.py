@@ -380,9 +380,7 @@ def _class_sizes(group: _Group, sets: np.ndarray) -> np.ndarray:
     return len(group.images) // fixed
 
 
-def _exhaustive(
-    n: int, count: int, progress: Callable[[int, int], None] | None
-) -> GeneratingSets:
+def _exhaustive(n: int, count: int, progress: Callable[[int, int], None] | None) -> GeneratingSets:
     began = time.monotonic()
     group = _Group(n)
     sets, sizes = _classes(group, count, progress)
