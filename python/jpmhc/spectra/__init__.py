@@ -10,9 +10,58 @@ The numerical core is C++ (`jpmhc._spectral`); it needs no LLVM.
 
 from __future__ import annotations
 
-from jpmhc.spectra.acceleration import aaa, hutch_plus_plus, richardson
-from jpmhc.spectra.automatic import greens_function, singular_value_density, solve
-from jpmhc.spectra.model import Layers
+from jpmhc.spectra.acceleration import (
+    aaa,
+    hutch_plus_plus,
+    richardson,
+)
+from jpmhc.spectra.automatic import (
+    ConvergenceWarning,
+    Solution,
+    greens_function,
+    singular_value_density,
+    solve,
+)
+from jpmhc.spectra.diagnostics import (
+    DiagnosticsCallback,
+    LayerProbe,
+    anisotropy,
+    diagnose,
+    diagnose_contexts,
+    draw_contexts,
+    gradient_norms,
+    randomized_svd,
+    signal_propagation_rate,
+    spectral_flatness,
+    stable_rank,
+)
+from jpmhc.spectra.distance import (
+    density_distance,
+    sample_distance,
+)
+from jpmhc.spectra.figure_one import (
+    panel,
+    panel_mixers,
+)
+from jpmhc.spectra.laboratory import (
+    mixers,
+)
+from jpmhc.spectra.model import (
+    Layers,
+)
+from jpmhc.spectra.operators import (
+    SidePathOperator,
+    singular_values,
+)
+from jpmhc.spectra.permutations import (
+    generating_sets,
+    spectral_gaps,
+)
+from jpmhc.spectra.sampling import (
+    checkpoint_mixers,
+    draw_mixers,
+    monte_carlo,
+)
 from jpmhc.spectra.solvers import (
     ConvergenceWarning,
     DomainWarning,
@@ -24,22 +73,49 @@ from jpmhc.spectra.solvers import (
     scalar_dyson,
     z1_map,
 )
+from jpmhc.spectra.trsp import (
+    side_path,
+)
 
 __all__ = [
     "ConvergenceWarning",
+    "DiagnosticsCallback",
     "DomainWarning",
+    "LayerProbe",
     "Layers",
+    "SidePathOperator",
     "Solution",
     "aaa",
+    "anisotropy",
     "block_chain",
+    "checkpoint_mixers",
+    "density_distance",
+    "diagnose",
+    "diagnose_contexts",
+    "draw_contexts",
+    "draw_mixers",
     "free_product",
+    "generating_sets",
+    "gradient_norms",
     "greens_function",
     "hutch_plus_plus",
     "kronecker_layer",
+    "mixers",
+    "monte_carlo",
     "operator_valued",
+    "panel",
+    "panel_mixers",
+    "randomized_svd",
     "richardson",
+    "sample_distance",
     "scalar_dyson",
+    "side_path",
+    "signal_propagation_rate",
     "singular_value_density",
+    "singular_values",
     "solve",
+    "spectral_flatness",
+    "spectral_gaps",
+    "stable_rank",
     "z1_map",
 ]

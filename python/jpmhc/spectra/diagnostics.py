@@ -37,6 +37,7 @@ __all__ = [
 ]
 
 _LARGE = 1024  # beyond this many channels and tokens the largest singular value is sketched
+_MOST_NAMED = 14  # lines in a legend
 _PERTURBATION = 1e-3  # σ of TRSP's appendix A.4
 
 
@@ -59,14 +60,16 @@ def _representation(h: Any) -> np.ndarray:
 def randomized_svd(
     a: np.ndarray, rank: int, *, oversampling: int = 10, passes: int = 4, seed: int = 0
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The largest singular values and vectors by a random range finder (Halko, Martinsson & Tropp,
-    2011, algorithm 4.4): ``A ≈ U diag(s) Vᵀ``.
+    """Largest singular values and vectors from a random block Krylov space: ``A ≈ U diag(s) Vᵀ``.
+
+    The space is that of AΩ, (AAᵀ)AΩ, …, (AAᵀ)^passes AΩ with a Gaussian Ω (Musco & Musco, 2015,
+    algorithm 2), more precise than its last part alone where singular values are near each other.
 
     Args:
         a: [m, n].
         rank: how many.
         oversampling: directions more than that in the sketch.
-        passes: of the power iteration; the error falls by (σ_{k+1}/σ_k)² with each.
+        passes: powers of AAᵀ.
         seed: of the sketch.
 
     Returns:
@@ -83,11 +86,11 @@ def randomized_svd(
     if rank > min(a.shape):
         raise ConfigError("rank", expected=f"at most {min(a.shape)}", given=rank)
     width = min(rank + integer("oversampling", oversampling, 0), *a.shape)
-    sketch = np.random.default_rng(seed).standard_normal((a.shape[1], width))
-    basis, _ = np.linalg.qr(a @ sketch)
+    block = a @ np.random.default_rng(seed).standard_normal((a.shape[1], width))
+    blocks = [np.linalg.qr(block)[0]]
     for _ in range(integer("passes", passes, 0)):
-        basis, _ = np.linalg.qr(a.T @ basis)
-        basis, _ = np.linalg.qr(a @ basis)
+        blocks.append(np.linalg.qr(a @ (a.T @ blocks[-1]))[0])
+    basis, _ = np.linalg.qr(np.concatenate(blocks, 1))
     u, s, vt = np.linalg.svd(basis.T @ a, full_matrices=False)
     return basis @ u[:, :rank], s[:rank], vt[:rank]
 
@@ -104,7 +107,7 @@ def stable_rank(h: np.ndarray, *, seed: int = 0) -> np.ndarray | float:
     energy = np.sum(h * h, axis=(-2, -1))
     if min(h.shape[-2:]) > _LARGE:
         flat = h.reshape(-1, *h.shape[-2:])
-        largest = np.array([randomized_svd(m, 1, seed=seed)[1][0] for m in flat])
+        largest = np.array([randomized_svd(m, 1, passes=12, seed=seed)[1][0] for m in flat])
         largest = largest.reshape(h.shape[:-2])
     else:
         largest = np.linalg.norm(h, 2, axis=(-2, -1))
@@ -475,16 +478,27 @@ class DiagnosticsCallback:
             raise ConfigError("nothing to draw", expected="at least one step", given="none")
         steps = [step for step, _, _ in self.history]
         names = [n for n in _MEASURES if getattr(self.history[0][1], n) is not None]
-        figure = output.new_figure(3.4 * (len(names) + 1), 3.6, "Representations during training")
-        axes = figure.subplots(1, len(names) + 1)
+        figure = output.new_figure(10.5, 6, "Representations during training")
+        *axes, legend = figure.subplots(2, 3).ravel()
         for place, name in zip(axes, names, strict=False):
             values = np.array([getattr(diagnosis, name) for _, diagnosis, _ in self.history])
             _draw_layers(place, steps, values, self.history[0][1].layers)
             output.dress(place, name.replace("_", " "), "step")
+        for unused in axes[len(names) : -1]:
+            unused.set_axis_off()
         norms = {key: [n[key] for _, _, n in self.history] for key in self.history[0][2]}
         _draw_layers(axes[-1], steps, np.array(list(norms.values())).T, list(norms))
         axes[-1].set_yscale("log")
         output.dress(axes[-1], "gradient norm", "step")
+        legend.set_axis_off()
+        for place, x, heading in ((axes[0], 0.0, "layers"), (axes[-1], 0.45, "gradients of")):
+            lines = place.get_lines()[:_MOST_NAMED]
+            drawn = legend.legend(
+                lines, [line.get_label() for line in lines], title=heading, frameon=False,
+                fontsize=8, loc="upper left", bbox_to_anchor=(x, 1.0), alignment="left",
+            )  # fmt: skip
+            if place is not axes[-1]:  # a second legend would take the place of the first
+                legend.add_artist(drawn)
         return figure
 
 
@@ -495,8 +509,6 @@ def _draw_layers(axes: Any, x: Sequence[float], values: np.ndarray, names: Seque
     shades = colormaps["viridis"](np.linspace(0.9, 0.0, max(len(names), 2)))
     for k, name in enumerate(names):
         axes.plot(x, values[:, k], color=shades[k], marker="o", markersize=3, label=name)
-    if len(names) <= 8:
-        axes.legend(frameon=False, fontsize=7)
 
 
 # Over context length.
@@ -543,7 +555,7 @@ def draw_contexts(models: Mapping[str, Sequence[Diagnosis]], title: str = "") ->
             values = [mean[key] for mean in means[name]]
             place.plot(lengths, values, color=colour, marker="o", markersize=4, label=name)
         place.set_xscale("log", base=2)
-        place.set_ylim(bottom=0)
+        place.set_ylim(0, 1.08 * max(max(mean[key] for mean in found) for found in means.values()))
         output.dress(place, key.replace("_", " "), "context length T")
     axes[0].legend(frameon=False, fontsize=8.5)
     return figure

@@ -296,7 +296,7 @@ class _Group:
         # Every conjugation, without and with an inversion first: the images of each element.
         conjugated = self.product[self.product, self.inverse[:, None]]
         images = np.concatenate([conjugated, conjugated[:, self.inverse]])
-        self.images = images.astype(np.int64)
+        self.images = images.astype(np.uint8)  # n ≤ 5: at most 120 elements
         signs = np.array([_is_odd(order) for order in self.elements])
         self.is_odd = signs
 
@@ -364,19 +364,30 @@ def _decode(codes: np.ndarray, order: int, size: int) -> np.ndarray:
 
 
 def _canonical(group: _Group, sets: np.ndarray) -> np.ndarray:
-    """The code of the first set of the class of each."""
+    """The code of the first set of the class of each.
+
+    It begins with the least element that a symmetry makes of any member; only the few symmetries
+    that do so need to be looked at further.
+    """
+    columns = np.ascontiguousarray(sets.T, np.uint8)  # long rows: NumPy reduces them fast
+    begin = group.images.min(0)[columns].min(0)
     least = np.full(len(sets), np.iinfo(np.int64).max)
     for images in group.images:
-        np.minimum(least, _encode(np.sort(images[sets], 1), group.order), out=least)
+        moved = images[columns]
+        rows = np.flatnonzero(moved.min(0) == begin)
+        codes = _encode(np.sort(moved[:, rows].T, 1), group.order)
+        least[rows] = np.minimum(least[rows], codes)
     return least
 
 
 def _class_sizes(group: _Group, sets: np.ndarray) -> np.ndarray:
     """Number of the group's symmetries over those that keep the set."""
-    codes = _encode(np.sort(sets, 1), group.order)
+    columns = np.ascontiguousarray(np.sort(sets, 1).T, np.uint8)
     fixed = np.zeros(len(sets), np.int64)
     for images in group.images:
-        fixed += _encode(np.sort(images[sets], 1), group.order) == codes
+        moved = images[columns]
+        rows = np.flatnonzero(moved.min(0) == columns[0])
+        fixed[rows] += (np.sort(moved[:, rows], 0) == columns[:, rows]).all(0)
     return len(group.images) // fixed
 
 
@@ -384,8 +395,10 @@ def _exhaustive(n: int, count: int, progress: Callable[[int, int], None] | None)
     began = time.monotonic()
     group = _Group(n)
     sets, sizes = _classes(group, count, progress)
-    generating = group.generates(sets)
     spectral, singular = _gaps_of_sets(group, sets)
+    # A gap says that no other eigenvalue is 1: the walk reaches the whole group.
+    generating = spectral > TIE
+    generating[~generating] = group.generates(sets[~generating])
     odd = group.is_odd[sets].all(1)
     subsets = math.comb(group.order, count)
     record = {
