@@ -3,7 +3,8 @@
 
 Each subcommand is the function of the same name in `jpmhc.spectra`. It prints a table, or with
 --json everything as one JSON object, and with -o FOLDER writes files, all or none. The exit code is
-0; 1 after an error, which is said in one line; 2 for a wrong command line; 130 after Ctrl-C.
+0; 1 after an error, which is said in one line; 2 for a wrong command line; 3 where some points did
+not converge, which are NaN and named; 130 after Ctrl-C.
 """
 
 from __future__ import annotations
@@ -30,12 +31,13 @@ PROGRAM = "jpmhc-spectra"
 
 @dataclass(frozen=True)
 class Report:
-    """What a subcommand found: a text, a JSON object and files."""
+    """What a subcommand found: a text, a JSON object, files, and whether all points converged."""
 
     kind: str
     text: str
     content: dict[str, Any]
     files: Callable[[], dict[str, bytes]]
+    converged: bool = True
 
 
 Reporter = Callable[[argparse.Namespace, Callable[[int, int], None] | None], Report]
@@ -101,7 +103,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         print("interrupted; nothing was written", file=sys.stderr)
         return 130
-    return 0
+    return 0 if report.converged else 3
 
 
 def _run(options: argparse.Namespace) -> Report:
@@ -208,7 +210,7 @@ def _run_greens(options: argparse.Namespace, progress: Callable[[int, int], None
 
     mixers, sigma2 = _mixers(options)
     z = np.array(options.z)
-    g = np.asarray(greens_function(mixers, sigma2, z))
+    g = greens_function(mixers, sigma2, z, progress=progress)
     rows = [[str(a), b.real, b.imag] for a, b in zip(options.z, g, strict=True)]
     text = "\n".join(f"G({a}) = {b:.12f}" for a, b in zip(options.z, g, strict=True))
     return Report(
@@ -216,6 +218,7 @@ def _run_greens(options: argparse.Namespace, progress: Callable[[int, int], None
         text,
         {"z": z, "g": g, "layers": len(mixers), "sigma2": sigma2},
         lambda: {"greens-function.csv": output.csv_bytes(["z", "re", "im"], rows)},
+        bool(np.isfinite(g).all()),
     )
 
 
@@ -236,12 +239,14 @@ def _run_density(
         raise ConfigError("curve", expected=expected, given=(options.points, options.largest))
     mixers, sigma2 = _mixers(options)
     s = np.linspace(0, options.largest, options.points + 1)[1:]
-    density = np.asarray(singular_value_density(mixers, sigma2, s, options.eta))
+    density = singular_value_density(mixers, sigma2, s, options.eta, progress=progress)
     mass = float(np.sum(0.5 * (density[1:] + density[:-1]) * np.diff(s)))
     text = (
-        f"{len(mixers)} layers, {options.points} points up to {options.largest:g}: "
-        f"mass {mass:.4f}, largest density {density.max():.4f} at {s[density.argmax()]:.4f}"
+        f"{len(mixers)} layers, {options.points} points up to {options.largest:g}: mass {mass:.4f}"
     )
+    if np.isfinite(density).any():
+        most = int(np.nanargmax(density))
+        text += f", largest density {density[most]:.4f} at {s[most]:.4f}"
 
     def files() -> dict[str, bytes]:
         title = f"Singular values of {len(mixers)} layers, η = {options.eta:g}"
@@ -253,7 +258,8 @@ def _run_density(
         }
 
     content = {"s": s, "density": density, "eta": options.eta, "mass": mass, "sigma2": sigma2}
-    return Report("singular-value-density", text, content, files)
+    converged = bool(np.isfinite(density).all())
+    return Report("singular-value-density", text, content, files, converged)
 
 
 def _add_monte_carlo(sub: argparse.ArgumentParser) -> None:
@@ -343,7 +349,8 @@ def _run_panel(options: argparse.Namespace, progress: Callable[[int, int], None]
         seed=options.seed,
         progress=progress,
     )
-    return Report("panel", found.text(), found.as_dict(), found.files)
+    content, converged = found.as_dict(), not found.failures()
+    return Report("panel", found.text(), content, found.files, converged)
 
 
 def _add_laboratory(sub: argparse.ArgumentParser) -> None:

@@ -34,6 +34,8 @@ class Distance:
         w1: the distance.
         low, high: 95 % percentile interval. Resampling adds noise of its own, so that where
             there is no difference the interval lies above w1.
+
+    All three are NaN where the theory is so somewhere.
     """
 
     w1: float
@@ -102,7 +104,7 @@ def density_distance(
     """W₁ between a theory and samples.
 
     Args:
-        density: called with singular values [G] > 0 and η, gives the smoothed density [G].
+        density: called with singular values [G] ≥ 0 and η, gives the smoothed density [G].
         values: sampled singular values [samples, N].
         eta: width of the smoothing.
         seed: of the bootstrap, which draws whole samples: the values of one repel each other.
@@ -113,8 +115,9 @@ def density_distance(
     """
     values = _checked_values(values)
     grid = smoothing_grid(float(values.max()), eta)
-    theory = np.concatenate([[0.0], np.asarray(density(grid[1:], eta), np.float64)])
-    theory[0] = theory[1]  # even in s: flat at 0
+    theory = np.asarray(density(grid, eta), np.float64)
+    if not np.isfinite(theory).all():
+        return Distance(np.nan, np.nan, np.nan)
     steps = 0.5 * (theory[1:] + theory[:-1]) * np.diff(grid)
     return _distance(np.concatenate([[0.0], np.cumsum(steps)]), values, grid, eta, seed, resamples)
 

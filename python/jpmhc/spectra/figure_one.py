@@ -17,9 +17,11 @@ import numpy as np
 
 from jpmhc.errors import ConfigError
 from jpmhc.spectra import output
+from jpmhc.spectra.automatic import singular_value_density
 from jpmhc.spectra.distance import Distance, density_distance, sample_distance
+from jpmhc.spectra.model import Layers
 from jpmhc.spectra.operators import integer
-from jpmhc.spectra.sampling import MonteCarlo, checked_mixers, checked_variances, monte_carlo
+from jpmhc.spectra.sampling import MonteCarlo, monte_carlo
 
 __all__ = ["Cell", "Panel", "panel", "panel_mixers"]
 
@@ -60,7 +62,7 @@ class Cell:
         sigma2: variance of each layer.
         sampled: the Monte Carlo.
         singular_values: [points] of the curve.
-        density: [points], the theory there.
+        density: [points], the theory there; NaN where it did not converge.
         distance: W₁ between theory and samples, both smoothed by `eta`.
         floor: W₁ between the samples and as many others.
         eta: width of the smoothing.
@@ -105,7 +107,20 @@ class Panel:
             for c in self.cells
         ]
         names = ["mixer", "L", "W1", "95 % interval", "floor", "excess", "theory ms", "sampling s"]
-        return output.table(names, rows)
+        return "\n".join([output.table(names, rows), *self.failures()])
+
+    def failures(self) -> list[str]:
+        """A line for each cell with points that did not converge, which names them."""
+        lines = []
+        for cell in self.cells:
+            failed = cell.singular_values[~np.isfinite(cell.density)]
+            if failed.size or not np.isfinite(cell.distance.w1):
+                points = ", ".join(f"{s:.4g}" for s in failed[:5]) or "only of the distance"
+                lines.append(
+                    f"{cell.mixer}, L = {cell.depth}: {failed.size} of {cell.density.size} points "
+                    f"did not converge: {points}"
+                )
+        return lines
 
     def as_dict(self) -> dict[str, Any]:
         """Everything but the single samples, for JSON."""
@@ -239,18 +254,17 @@ def panel(
 
     Raises:
         ConfigError, ShapeError, DTypeError: an option does not fit.
-        JpmhcError: the theory's equations were not solved somewhere.
     """
     mixers = panel_mixers() if mixers is None else dict(mixers)
     depths = [integer("depth", depth, 1) for depth in depths]
     if not mixers or not depths:
         raise ConfigError("panel", expected="at least one mixer and depth", given="none")
     points = integer("points", points, 2)
-    checked_variances(noise, 1)
+    checked = {name: Layers.of([mixer], noise).mixers[0] for name, mixer in mixers.items()}
     cells = []
     for depth in depths:
-        for name, mixer in mixers.items():
-            layers = checked_mixers([mixer] * depth)
+        for name, mixer in checked.items():
+            layers = np.stack([mixer] * depth)
             cells.append(_cell(name, layers, noise / depth, channels, samples, points, seed))
             if progress:
                 progress(len(cells), len(mixers) * len(depths))
@@ -266,8 +280,6 @@ def _cell(
     points: int,
     seed: int,
 ) -> Cell:
-    from jpmhc.spectra import singular_value_density
-
     def density(s: np.ndarray, eta: float) -> np.ndarray:
         return singular_value_density(layers, sigma2, s, eta)
 

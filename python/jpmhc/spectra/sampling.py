@@ -21,16 +21,15 @@ from typing import Any
 
 import numpy as np
 
-from jpmhc.errors import ConfigError, DTypeError, ShapeError
+from jpmhc.errors import ConfigError, ShapeError
 from jpmhc.spectra._blas import single_threaded
+from jpmhc.spectra.model import Layers
 from jpmhc.spectra.operators import integer
 
 __all__ = [
     "MonteCarlo",
     "Welford",
     "checkpoint_mixers",
-    "checked_mixers",
-    "checked_variances",
     "draw_mixers",
     "monte_carlo",
 ]
@@ -38,57 +37,6 @@ __all__ = [
 _RANGED = 8  # the first samples, of which the range of the histogram is taken
 _MOMENTS = 4
 _STREAM_LOGITS = 1 << 62  # stream number of the logits, apart from those of samples
-
-
-# Arguments.
-
-
-def checked_mixers(mixers: Any) -> np.ndarray:
-    """Mixers as an array [L, q, q], or [samples, L, q, q] where each sample has its own.
-
-    Raises:
-        ShapeError: there is none, or they are not square and of one size.
-        DTypeError: they are no real numbers.
-        ConfigError: a number is not finite.
-    """
-    sizes = {np.shape(mixer) for mixer in mixers}
-    if not sizes:
-        raise ShapeError("mixers", expected="at least one layer", given="none")
-    if len(sizes) > 1:
-        raise ShapeError("mixers", expected="one size q×q", given=sorted(sizes))
-    try:
-        array = np.asarray(mixers)
-        real = np.asarray(array, np.float64) if not np.iscomplexobj(array) else None
-    except (TypeError, ValueError):
-        real = None
-    if real is None:
-        raise DTypeError("mixers", expected="real numbers", given=np.asarray(mixers).dtype)
-    if real.ndim not in (3, 4) or real.shape[-1] != real.shape[-2] or 0 in real.shape:
-        expected = "[L, q, q] or [samples, L, q, q]"
-        raise ShapeError("mixers", expected=expected, given=list(real.shape))
-    if not np.isfinite(real).all():
-        place = tuple(int(i) for i in np.argwhere(~np.isfinite(real))[0])
-        raise ConfigError("mixers", expected="finite numbers", given=real[place], where=place)
-    return real
-
-
-def checked_variances(sigma2: Any, layers: int) -> np.ndarray:
-    """One variance a layer [L] of one number or one a layer.
-
-    Raises:
-        ShapeError: their number is not that of the layers.
-        ConfigError: one is negative or not finite.
-    """
-    try:
-        values = np.asarray(sigma2, np.float64)
-    except (TypeError, ValueError):
-        raise DTypeError("sigma2", expected="real numbers", given=repr(sigma2)) from None
-    if values.ndim > 1 or (values.ndim == 1 and len(values) != layers):
-        expected = f"one number, or {layers}, one a layer"
-        raise ShapeError("sigma2", expected=expected, given=list(values.shape))
-    if not np.isfinite(values).all() or (values < 0).any():
-        raise ConfigError("sigma2", expected="finite numbers ≥ 0", given=values.tolist())
-    return np.broadcast_to(values, (layers,)).copy()
 
 
 # Statistics of a stream.
@@ -203,16 +151,16 @@ def monte_carlo(
         progress: called with samples done and all.
 
     Raises:
-        JpmhcError: as `checked_mixers` and `checked_variances`; an option is out of range.
+        ShapeError, ConfigError, DTypeError: as `Layers.of`; an option is out of range.
     """
-    mixers = checked_mixers(mixers)
+    mixers, variances = _checked(mixers, sigma2)
     channels, samples = integer("channels", channels, 1), integer("samples", samples, 1)
     seed, bins = integer("seed", seed, 0), integer("bins", bins, 1)
     if mixers.ndim == 4 and len(mixers) != samples:
         expected = f"one draw for each of {samples} samples"
         raise ShapeError("mixers", expected=expected, given=len(mixers))
     layers, size = mixers.shape[-3], mixers.shape[-1] * channels
-    deviations = np.sqrt(checked_variances(sigma2, layers) / size)
+    deviations = np.sqrt(variances / size)
     given = _checked_branches(branches, layers, size, deviations)
     threads = _cores() if threads is None else integer("threads", threads, 1)
 
@@ -228,6 +176,15 @@ def monte_carlo(
         if progress:
             progress(sample + 1, samples)
     return collected.result(size, samples, seed, time.monotonic() - began)
+
+
+def _checked(mixers: Any, sigma2: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Mixers [L, q, q] or [samples, L, q, q] and variances [L]; raises as `Layers.of`."""
+    if not (isinstance(mixers, np.ndarray) and mixers.ndim == 4 and len(mixers)):
+        layers = Layers.of(mixers, sigma2)
+        return layers.mixers, layers.sigma2
+    every = Layers.of(mixers.reshape(-1, *mixers.shape[2:]), 0.0)
+    return every.mixers.reshape(mixers.shape), Layers.of(mixers[0], sigma2).sigma2
 
 
 def _cores() -> int:
