@@ -436,8 +436,12 @@ def test_randomized_svd():
     u, s, vt = spectra.randomized_svd(a, 5)
     np.testing.assert_allclose(s, np.linalg.svd(a, compute_uv=False)[:5], rtol=1e-5)
     np.testing.assert_allclose(u.T @ a, s[:, None] * vt, atol=1e-10)
-    large = rng.standard_normal((1100, 1050)) * np.geomspace(1, 0.01, 1050)
-    exact = np.sum(large**2) / np.linalg.svd(large, compute_uv=False)[0] ** 2
+    # Known singular values between two reflections, too large for a whole decomposition.
+    values = np.geomspace(1, 0.01, 1050)
+    left, right = (v / np.linalg.norm(v) for v in rng.standard_normal((2, 1050)))
+    large = np.diag(values) - 2 * np.outer(left, left * values)
+    large -= 2 * np.outer(large @ right, right)
+    exact = np.sum(values**2)
     assert spectra.stable_rank(large) == pytest.approx(exact, rel=1e-6)
 
 

@@ -10,18 +10,8 @@ The numerical core is C++ (`jpmhc._spectral`); it needs no LLVM.
 
 from __future__ import annotations
 
-from jpmhc.spectra.acceleration import (
-    aaa,
-    hutch_plus_plus,
-    richardson,
-)
-from jpmhc.spectra.automatic import (
-    ConvergenceWarning,
-    Solution,
-    greens_function,
-    singular_value_density,
-    solve,
-)
+from jpmhc.spectra.acceleration import aaa, hutch_plus_plus, richardson
+from jpmhc.spectra.automatic import greens_function, singular_value_density, solve
 from jpmhc.spectra.diagnostics import (
     DiagnosticsCallback,
     LayerProbe,
@@ -35,33 +25,13 @@ from jpmhc.spectra.diagnostics import (
     spectral_flatness,
     stable_rank,
 )
-from jpmhc.spectra.distance import (
-    density_distance,
-    sample_distance,
-)
-from jpmhc.spectra.figure_one import (
-    panel,
-    panel_mixers,
-)
-from jpmhc.spectra.laboratory import (
-    mixers,
-)
-from jpmhc.spectra.model import (
-    Layers,
-)
-from jpmhc.spectra.operators import (
-    SidePathOperator,
-    singular_values,
-)
-from jpmhc.spectra.permutations import (
-    generating_sets,
-    spectral_gaps,
-)
-from jpmhc.spectra.sampling import (
-    checkpoint_mixers,
-    draw_mixers,
-    monte_carlo,
-)
+from jpmhc.spectra.distance import density_distance, sample_distance
+from jpmhc.spectra.figure_one import panel, panel_mixers
+from jpmhc.spectra.laboratory import mixers
+from jpmhc.spectra.model import Layers
+from jpmhc.spectra.operators import SidePathOperator, singular_values
+from jpmhc.spectra.permutations import generating_sets, spectral_gaps
+from jpmhc.spectra.sampling import checkpoint_mixers, draw_mixers, monte_carlo
 from jpmhc.spectra.solvers import (
     ConvergenceWarning,
     DomainWarning,
@@ -73,9 +43,7 @@ from jpmhc.spectra.solvers import (
     scalar_dyson,
     z1_map,
 )
-from jpmhc.spectra.trsp import (
-    side_path,
-)
+from jpmhc.spectra.trsp import side_path
 
 __all__ = [
     "ConvergenceWarning",
