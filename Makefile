@@ -10,7 +10,7 @@ VPY := $(VENV)/bin/python
 RUN := PYTHONPATH=$(BUILD)/python $(VPY)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build test demo bench docs format check-format check-asan check-tsan clean
+.PHONY: help setup build test demo bench docs format check-format check-asan check-tsan check-long clean
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -55,6 +55,9 @@ check-asan: ## every test under the address and undefined-behaviour sanitizers, 
 check-tsan: ## the runtime's and the compiler's unit tests under the thread sanitizer
 	@$(MAKE) build BUILD=build-tsan PRESET=tsan
 	@PYTHONPATH=build-tsan/python $(VPY) test/run.py --build build-tsan --sanitizer thread --only unit
+
+check-long: build ## every test, those with a long form as often as a release asks for
+	@JPMHC_TEST_LONG=1 $(RUN) test/run.py --build $(BUILD)
 
 clean: ## remove build folders and outputs
 	@rm -rf build build-asan build-tsan build-debug out

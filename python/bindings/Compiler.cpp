@@ -94,6 +94,7 @@ public:
 
   llvm::ArrayRef<EntrySpec> entries() const { return executable->entries(); }
   int64_t plannedPeakBytes() const { return arenaBytes; }
+  const CompilationReport &report() const { return executable->report(); }
 
   size_t find(const std::string &name) const {
     for (auto [i, entry] : llvm::enumerate(entries()))
@@ -262,13 +263,14 @@ static std::vector<std::string> ptxChips() {
   return names;
 }
 
-/// The pipelines by the name of the stage that they end in, each run after the
-/// one before.
+/// The pipelines from the traced program, by the name of the stage that they
+/// end in.
 struct Stage {
   const char *name;
   void (*build)(mlir::OpPassManager &);
 };
 static void buildDifferentiated(mlir::OpPassManager &pm) {
+  pm.addPass(createExpandBlocks());
   pm.addPass(createDifferentiate());
   pm.addPass(mlir::createCanonicalizerPass());
   pm.addPass(mlir::createCSEPass());
@@ -288,11 +290,11 @@ static std::string printStage(GraphBuilder &graph, const std::string &stage,
     DiagnosticCollector diagnostics(graph.getContext());
     mlir::OwningOpRef<mlir::ModuleOp> module(graph.getModule().clone());
     for (const Stage &entry : stageTable) {
+      if (stage != entry.name)
+        continue;
       mlir::PassManager manager(graph.getContext());
       entry.build(manager);
       failed = mlir::failed(manager.run(*module));
-      if (failed || stage == entry.name)
-        break;
     }
     if (failed) {
       reported = diagnostics.takeError("the compiler failed", {});
@@ -309,7 +311,8 @@ static std::string printStage(GraphBuilder &graph, const std::string &stage,
   return text;
 }
 
-/// (entry, kernel, location, calls, flops, bytes, floor, exact) of every kernel.
+/// (entry, kernel, location, calls, flops, bytes, floor, exact) of every
+/// kernel.
 static py::list listCost(GraphBuilder &graph) {
   auto costs = callCompiler<std::vector<KernelCost>>(
       graph, [&]() -> llvm::Expected<std::vector<KernelCost>> {
@@ -317,7 +320,8 @@ static py::list listCost(GraphBuilder &graph) {
         mlir::PassManager manager(graph.getContext());
         buildToKernelsPipeline(manager);
         if (mlir::failed(manager.run(*module)))
-          return llvm::createStringError("expected lowering to kernels to succeed");
+          return llvm::createStringError(
+              "expected lowering to kernels to succeed");
         return costOf(*module);
       });
   py::list result;
@@ -349,6 +353,19 @@ void bindCompiler(py::module_ &m) {
   py::class_<Program, std::shared_ptr<Program>>(m, "Executable",
                                                 "Compiled code and its arena.")
       .def_property_readonly("planned_peak_bytes", &Program::plannedPeakBytes)
+      .def_property_readonly(
+          "compilation",
+          [](const Program &p) {
+            const CompilationReport &report = p.report();
+            py::dict fields;
+            fields["from_cache"] = report.fromCache;
+            fields["compiled_kernels"] = report.compiledKernels;
+            fields["lowering_seconds"] = report.loweringSeconds;
+            fields["code_seconds"] = report.codeSeconds;
+            fields["link_seconds"] = report.linkSeconds;
+            return fields;
+          },
+          "What the compilation did, and how long it took.")
       .def_property_readonly("entries",
                              [](const Program &p) {
                                std::vector<std::string> names;
@@ -379,9 +396,12 @@ void bindCompiler(py::module_ &m) {
         writePTX(*graph, folder, chip, name, measured.get());
       },
       "Writes kernels.ptx, a header, manifest.json and report.json.");
-  m.def("cost",
-        [](const std::shared_ptr<GraphBuilder> &graph) { return listCost(*graph); },
-        "What each kernel of each entry computes and moves.");
+  m.def(
+      "cost",
+      [](const std::shared_ptr<GraphBuilder> &graph) {
+        return listCost(*graph);
+      },
+      "What each kernel of each entry computes and moves.");
   m.def("ptx_chips", &ptxChips, "The GPUs that PTX is written for.");
   m.def("stages", [] {
     std::vector<std::string> names;

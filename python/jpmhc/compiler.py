@@ -205,6 +205,12 @@ class Program:
         return ["graph", *_core.stages()]
 
     @property
+    def compilation(self) -> dict[str, Any]:
+        """What compiling did: `from_cache` (the whole program was), `compiled_kernels` (those that
+        were not), and seconds: `lowering_seconds`, `code_seconds`, `link_seconds`."""
+        return self.executable.compilation
+
+    @property
     def planned_peak_bytes(self) -> int:
         """Bytes of temporaries that the compiled program needs at once."""
         return self.executable.planned_peak_bytes
@@ -337,6 +343,11 @@ class Compiled:
     def stages(self) -> list[str]:
         """The stages that `print_ir` knows."""
         return self._program.stages
+
+    @property
+    def compilation(self) -> dict[str, Any]:
+        """What compiling did; see `Program.compilation`."""
+        return self._program.compilation
 
     @property
     def planned_peak_bytes(self) -> int:

@@ -321,6 +321,11 @@ class TrainStep:
         return float(self._norm[0]) if self._norm else None
 
     @property
+    def compilation(self) -> dict[str, Any]:
+        """What compiling did; see `jpmhc.compiler.Program.compilation`."""
+        return self._program.compilation
+
+    @property
     def planned_peak_bytes(self) -> int:
         """Bytes of temporaries that a step needs at once."""
         return self._program.planned_peak_bytes

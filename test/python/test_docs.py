@@ -15,8 +15,12 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILD = pathlib.Path(os.environ.get("JPMHC_BUILD", ROOT / "build"))
 LLVM = pathlib.Path("/usr/lib/llvm-22")
 PAGES = {
-    "dialect.md": ["-gen-dialect-doc", "-dialect=jpmhc", "IR/JPMHCOps.td"],
-    "passes.md": ["-gen-pass-doc", "Transforms/Passes.td"],
+    "dialect.md": [
+        "-gen-dialect-doc",
+        "-dialect=jpmhc",
+        "include/jpmhc/Dialect/JPMHC/IR/JPMHCOps.td",
+    ],
+    "passes.md": ["-gen-pass-doc", "docs/passes.td"],
 }
 # What an example refers to besides its operands.
 PRELUDE = {
@@ -27,10 +31,9 @@ PRELUDE = {
 @functools.cache
 def page(name: str) -> str:
     *options, source = PAGES[name]
-    definitions = ROOT / "include/jpmhc/Dialect/JPMHC" / source
     command = [LLVM / "bin/mlir-tblgen", "-I", ROOT / "include", "-I", LLVM / "include"]
     run = subprocess.run(
-        [*command, *options, definitions], capture_output=True, text=True, check=True
+        [*command, *options, ROOT / source], capture_output=True, text=True, check=True
     )
     return run.stdout
 

@@ -2,6 +2,7 @@
 // Runs passes and pipelines on textual IR.
 #include "jpmhc/Dialect/JPMHC/Transforms/Passes.h"
 #include "jpmhc/Pipelines/Pipelines.h"
+#include "jpmhc/Target/Passes.h"
 #include "mlir/Tools/mlir-opt/MlirOptMain.h"
 #include "mlir/Transforms/Passes.h"
 
@@ -9,7 +10,9 @@ int main(int argc, char **argv) {
   mlir::DialectRegistry registry;
   jpmhc::registerAllDialects(registry);
   jpmhc::registerJPMHCPasses();
+  jpmhc::registerJPMHCTargetPasses();
   jpmhc::registerPipelines();
+  jpmhc::registerTargetPipelines();
   mlir::registerTransformsPasses();
   return mlir::asMainReturnCode(
       mlir::MlirOptMain(argc, argv, "jpmhc optimizer driver\n", registry));

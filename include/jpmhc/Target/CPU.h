@@ -70,12 +70,23 @@ struct CPUObject {
   std::unique_ptr<llvm::MemoryBuffer> code;
 };
 
+/// What a compilation did, and the seconds that it took.
+struct CompilationReport {
+  bool fromCache = false; ///< the whole program: no pass ran
+  /// Kernels that the cache did not have.
+  int64_t compiledKernels = 0;
+  /// Tensors to kernels; kernels and host code to objects (or loading those);
+  /// linking all objects into the process.
+  double loweringSeconds = 0, codeSeconds = 0, linkSeconds = 0;
+};
+
 /// Machine code of a module: an object a kernel, and last that of the host code
 /// that launches them.
 struct CPUProgram {
   std::vector<EntrySpec> entries;
   std::vector<KernelSpec> kernels;
   std::vector<CPUObject> objects;
+  CompilationReport report;
 };
 
 /// Compiled code, ready to run; owns its machine code.
@@ -83,6 +94,7 @@ class Executable {
 public:
   virtual ~Executable() = default;
   virtual llvm::ArrayRef<EntrySpec> entries() const = 0;
+  virtual const CompilationReport &report() const = 0;
 
   /// Runs entry number `entry`. `buffers` holds one pointer for each argument,
   /// then one for each result that is no alias of an argument, then the arena

@@ -13,7 +13,7 @@
 using namespace jpmhc;
 
 /// First bytes of an entry; the number is the version of the format.
-static constexpr llvm::StringLiteral kMagic = "JPMHC-CACHE-1\n";
+static constexpr llvm::StringLiteral kMagic = "JPMHC-CACHE-2\n";
 /// Length of a digest in hexadecimal digits.
 static constexpr size_t kDigestLength = 64;
 
@@ -22,6 +22,14 @@ std::string jpmhc::digestOf(llvm::StringRef text) {
   hash.update(text);
   auto result = hash.final<kDigestLength / 2>();
   return llvm::toHex(llvm::ArrayRef<uint8_t>(result), /*LowerCase=*/true);
+}
+
+/// Checksum of an entry; it covers the key, so that an entry under another name
+/// is foreign.
+static std::string checksumOf(llvm::StringRef contentDigest,
+                              llvm::StringRef settingsDigest,
+                              llvm::StringRef contents) {
+  return digestOf((contentDigest + settingsDigest + contents).str());
 }
 
 /// The linker's build id of the program or library that holds this function.
@@ -95,7 +103,7 @@ void CompilationCache::explain(llvm::StringRef what,
       reason = "it was compiled for another processor, with other options or "
                "by another build of the compiler";
   if (damaged)
-    reason = "its entry is truncated or not of this format";
+    reason = "its entry is truncated, changed or another's";
   llvm::errs() << "jpmhc: compiling " << what << ": " << reason << "\n";
 }
 
@@ -104,9 +112,10 @@ CompilationCache::load(llvm::StringRef what, llvm::StringRef contentDigest,
                        llvm::StringRef settingsDigest) const {
   if (!isOn())
     return nullptr;
-  auto file = llvm::MemoryBuffer::getFile(pathOf(contentDigest, settingsDigest),
-                                          /*IsText=*/false,
-                                          /*RequiresNullTerminator=*/false);
+  // Volatile: read, not mapped, for another process may truncate it.
+  auto file = llvm::MemoryBuffer::getFile(
+      pathOf(contentDigest, settingsDigest), /*IsText=*/false,
+      /*RequiresNullTerminator=*/false, /*IsVolatile=*/true);
   if (!file) {
     explain(what, contentDigest, false);
     return nullptr;
@@ -114,7 +123,8 @@ CompilationCache::load(llvm::StringRef what, llvm::StringRef contentDigest,
   llvm::StringRef contents = (*file)->getBuffer();
   bool sound = contents.consume_front(kMagic) &&
                contents.size() >= kDigestLength &&
-               digestOf(contents.drop_front(kDigestLength)) ==
+               checksumOf(contentDigest, settingsDigest,
+                          contents.drop_front(kDigestLength)) ==
                    contents.take_front(kDigestLength);
   if (!sound) {
     explain(what, contentDigest, true);
@@ -140,7 +150,8 @@ void CompilationCache::store(llvm::StringRef contentDigest,
                                                      descriptor, temporary))
       return error;
     llvm::raw_fd_ostream stream(descriptor, /*shouldClose=*/true);
-    stream << kMagic << digestOf(contents) << contents;
+    stream << kMagic << checksumOf(contentDigest, settingsDigest, contents)
+           << contents;
     stream.close();
     std::error_code error = stream.error();
     stream.clear_error();

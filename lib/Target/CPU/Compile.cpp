@@ -1,41 +1,34 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "CodeGen.h"
+#include "KernelObjects.h"
 #include "Program.h"
 #include "Signatures.h"
 #include "jpmhc/Dialect/JPMHC/Transforms/Passes.h"
 #include "jpmhc/Pipelines/Pipelines.h"
 #include "jpmhc/Runtime/Launch.h"
 #include "jpmhc/Support/Settings.h"
+#include "jpmhc/Target/Passes.h"
 #include "llvm/ExecutionEngine/Orc/LLJIT.h"
+#include <chrono>
 
 using namespace mlir;
 using namespace jpmhc;
 
-// ---- compilation
-// -------------------------------------------------------------------------------------------------------
-
-/// Moves every kernel into a module of its own, leaving a declaration.
-static std::vector<std::pair<std::string, OwningOpRef<ModuleOp>>>
-splitKernels(ModuleOp module) {
-  std::vector<std::pair<std::string, OwningOpRef<ModuleOp>>> kernels;
-  for (auto function : llvm::to_vector(module.getOps<func::FuncOp>())) {
-    if (!function->hasAttr(kKernelNameAttrName) || function.isDeclaration())
-      continue;
-    OwningOpRef<ModuleOp> own = ModuleOp::create(function.getLoc());
-    OpBuilder builder = OpBuilder::atBlockEnd(own->getBody());
-    builder.clone(*function);
-    kernels.push_back({function.getName().str(), std::move(own)});
-    function.eraseBody();
-  }
-  return kernels;
+/// Seconds since `start`.
+static double secondsSince(std::chrono::steady_clock::time_point start) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start)
+      .count();
 }
+
+// ---- linking ----
 
 namespace {
 class CPUExecutable : public Executable {
 public:
-  CPUExecutable(std::vector<EntrySpec> entries,
+  CPUExecutable(std::vector<EntrySpec> entries, CompilationReport compilation,
                 std::unique_ptr<llvm::orc::LLJIT> jit)
-      : specs(std::move(entries)), jit(std::move(jit)) {}
+      : specs(std::move(entries)), compilation(std::move(compilation)),
+        jit(std::move(jit)) {}
 
   llvm::Error resolve() {
     for (const EntrySpec &spec : specs) {
@@ -48,6 +41,8 @@ public:
   }
 
   llvm::ArrayRef<EntrySpec> entries() const override { return specs; }
+  const CompilationReport &report() const override { return compilation; }
+  void setLinkSeconds(double seconds) { compilation.linkSeconds = seconds; }
   int32_t run(size_t entry, jpmhcContext *context,
               void **buffers) const override {
     return functions[entry](context, buffers);
@@ -56,6 +51,7 @@ public:
 private:
   using Function = int32_t (*)(jpmhcContext *, void **);
   std::vector<EntrySpec> specs;
+  CompilationReport compilation;
   std::unique_ptr<llvm::orc::LLJIT> jit;
   std::vector<Function> functions;
 };
@@ -88,7 +84,7 @@ createJIT(const llvm::StringMap<void *> &handles) {
   return jit;
 }
 
-// ---- the whole ----
+// ---- compilation ----
 
 /// Everything but the program that decides what the compiler makes of it.
 static std::string settingsOf(const CPUOptions &options) {
@@ -110,41 +106,38 @@ static std::string textOf(ModuleOp module, bool withLocations) {
   return text;
 }
 
-/// One kernel's object, from the cache or compiled.
-static llvm::Expected<CPUObject> buildKernel(llvm::StringRef name,
-                                             ModuleOp kernel,
-                                             const CPUOptions &options,
-                                             llvm::StringRef settings) {
-  std::string digest = digestOf(textOf(kernel, /*withLocations=*/false));
-  if (auto code = options.cache.load("kernel " + name.str(), digest, settings))
-    return CPUObject{name.str(), std::move(code)};
-  if (auto error = runPipeline(kernel, buildKernelsToLLVMPipeline,
-                               "lowering kernel " + name.str()))
-    return error;
-  auto code = generateObject(kernel, options, name);
-  if (!code)
-    return code.takeError();
-  options.cache.store(digest, settings, (*code)->getBuffer());
-  return CPUObject{name.str(), std::move(*code)};
+/// Tensors to host code, and each kernel in a module of its own.
+static void buildToSplitKernels(OpPassManager &pm) {
+  buildToKernelsPipeline(pm);
+  pm.addPass(createSplitKernels());
 }
 
-/// All kernels, in order and one after the other: pass managers of several
-/// threads on one context crashed now and then.
-static llvm::Expected<std::vector<CPUObject>> buildKernels(
-    std::vector<std::pair<std::string, OwningOpRef<ModuleOp>>> &kernels,
-    const CPUOptions &options, llvm::StringRef settings) {
-  std::vector<CPUObject> objects;
-  for (auto &[name, kernel] : kernels) {
-    auto object = buildKernel(name, *kernel, options, settings);
-    if (!object)
-      return object.takeError();
-    objects.push_back(std::move(*object));
+/// Hands the kernels of a lowered program on and leaves the host code.
+static void takeKernels(ModuleOp host, CPUProgram &program,
+                        KernelObjects &objects) {
+  for (ModuleOp kernel : llvm::to_vector(host.getOps<ModuleOp>())) {
+    program.kernels.push_back(
+        kernelSpecOf(*kernel.getOps<func::FuncOp>().begin()));
+    objects.add(kernel);
+    kernel.erase();
   }
-  return objects;
+}
+
+static llvm::Error compileHost(ModuleOp host, const CPUOptions &options,
+                               CPUObject &object) {
+  if (auto error =
+          runPipeline(host, buildHostToLLVMPipeline, "lowering the host code"))
+    return error;
+  auto code = generateObject(host, options, "host");
+  if (!code)
+    return code.takeError();
+  object = {"host", std::move(*code)};
+  return llvm::Error::success();
 }
 
 static llvm::Expected<CPUProgram>
 compile(ModuleOp module, const CPUOptions &options, llvm::StringRef settings) {
+  auto start = std::chrono::steady_clock::now();
   CPUProgram program;
   program.entries = signaturesOf(module);
   OwningOpRef<ModuleOp> host = module.clone();
@@ -153,31 +146,31 @@ compile(ModuleOp module, const CPUOptions &options, llvm::StringRef settings) {
       TargetAttr::get(module->getContext(), TargetKind::cpu,
                       options.target.chip, options.target.lanes));
   if (auto error =
-          runPipeline(*host, buildToKernelsPipeline, "lowering to kernels"))
+          runPipeline(*host, buildToSplitKernels, "lowering to kernels"))
     return error;
   if (auto error = completeSignatures(program.entries, *host))
     return error;
-  auto kernels = splitKernels(*host);
-  for (auto &[name, kernel] : kernels)
-    program.kernels.push_back(
-        kernelSpecOf(*kernel->getOps<func::FuncOp>().begin()));
-  auto objects = buildKernels(kernels, options, settings);
+  program.report.loweringSeconds = secondsSince(start);
+
+  start = std::chrono::steady_clock::now();
+  KernelObjects kernels(options, settings);
+  takeKernels(*host, program, kernels);
+  kernels.start();
+  CPUObject object;
+  if (auto error = compileHost(*host, options, object))
+    return error;
+  auto objects = kernels.finish(module->getContext());
   if (!objects)
     return objects.takeError();
   program.objects = std::move(*objects);
-  if (auto error =
-          runPipeline(*host, buildHostToLLVMPipeline, "lowering the host code"))
-    return error;
-  auto code = generateObject(*host, options, "host");
-  if (!code)
-    return code.takeError();
-  program.objects.push_back({"host", std::move(*code)});
+  program.objects.push_back(std::move(object));
+  program.report.compiledKernels = kernels.numCompiled();
+  program.report.codeSeconds = secondsSince(start);
   return program;
 }
 
 bool CPUOptions::sanitizeAddressByDefault() {
-  return getSetting("JPMHC_SANITIZE_KERNELS").value_or("") ==
-         "address";
+  return getSetting("JPMHC_SANITIZE_KERNELS").value_or("") == "address";
 }
 
 llvm::Expected<CPUProgram> jpmhc::buildForCPU(ModuleOp module,
@@ -191,8 +184,10 @@ llvm::Expected<CPUProgram> jpmhc::buildForCPU(ModuleOp module,
     digest = digestOf(textOf(module, /*withLocations=*/true));
     if (auto kept = options.cache.load("the program", digest, settings)) {
       auto program = parseProgram(kept->getBuffer());
-      if (program)
+      if (program) {
+        program->report.fromCache = true;
         return program;
+      }
       llvm::consumeError(program.takeError());
     }
   }
@@ -205,16 +200,18 @@ llvm::Expected<CPUProgram> jpmhc::buildForCPU(ModuleOp module,
 llvm::Expected<std::unique_ptr<Executable>>
 jpmhc::linkForCPU(CPUProgram program, const llvm::StringMap<void *> &handles) {
   initializeNativeTarget();
+  auto start = std::chrono::steady_clock::now();
   auto jit = createJIT(handles);
   if (!jit)
     return jit.takeError();
   for (CPUObject &object : program.objects)
     if (auto error = (*jit)->addObjectFile(std::move(object.code)))
       return error;
-  auto executable = std::make_unique<CPUExecutable>(std::move(program.entries),
-                                                    std::move(*jit));
+  auto executable = std::make_unique<CPUExecutable>(
+      std::move(program.entries), program.report, std::move(*jit));
   if (auto error = executable->resolve())
     return error;
+  executable->setLinkSeconds(secondsSince(start));
   return executable;
 }
 

@@ -2,6 +2,7 @@
 #include "Signatures.h"
 #include "jpmhc/Dialect/JPMHC/Transforms/Passes.h"
 #include "jpmhc/Support/Dump.h"
+#include "mlir/IR/Verifier.h"
 #include "mlir/Pass/PassManager.h"
 
 using namespace mlir;
@@ -71,7 +72,12 @@ llvm::Error jpmhc::runPipeline(ModuleOp module,
                                llvm::StringRef what) {
   PassManager pm(module->getContext(), ModuleOp::getOperationName());
   build(pm);
-  if (failed(pm.run(module)))
+  // A third of the time would go to verification after each pass; once at the
+  // end is enough for what follows. Debug builds look for the pass at fault.
+#ifdef NDEBUG
+  pm.enableVerifier(false);
+#endif
+  if (failed(pm.run(module)) || failed(verify(module)))
     return llvm::createStringError("expected " + what + " to succeed");
   dumpStage(module, what);
   return llvm::Error::success();

@@ -84,6 +84,7 @@ namespace {
 class Emulated : public EmulatedExecutable {
 public:
   llvm::ArrayRef<EntrySpec> entries() const override { return host->entries(); }
+  const CompilationReport &report() const override { return host->report(); }
   int32_t run(size_t entry, jpmhcContext *context,
               void **buffers) const override {
     return host->run(entry, context, buffers);

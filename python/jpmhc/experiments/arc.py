@@ -13,10 +13,11 @@ from __future__ import annotations
 import argparse
 import contextlib
 import dataclasses
+import functools
 import math
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -165,14 +166,21 @@ def staggered_batch(
 
 
 class Evaluator:
-    """Runs the model on examples it never trained on, from the initial states."""
+    """Runs the model on examples it never trained on, from the initial states.
+
+    Compiled when it is first used.
+    """
 
     def __init__(self, model: ArcModel, batch: int, depth: int) -> None:
+        self._model = model
         self._initial = model.initial_state(batch)
         self._batch, self._depth = batch, depth
-        cells = jpmhc.spec((batch, model.config.canvas**2), "i32")
-        ids = jpmhc.spec((batch,), "i32")
-        self._step = jpmhc.compile(model.supervision_step, self._initial, cells, ids)
+
+    @functools.cached_property
+    def _step(self) -> Callable:
+        cells = jpmhc.spec((self._batch, self._model.config.canvas**2), "i32")
+        ids = jpmhc.spec((self._batch,), "i32")
+        return jpmhc.compile(self._model.supervision_step, self._initial, cells, ids)
 
     def predict(self, examples: Examples) -> np.ndarray:
         """The most likely tokens, int64 [E, S]."""
@@ -258,6 +266,7 @@ class Run:
         sizes: fields of `ModelConfig` to change.
 
     Attributes:
+        compile_seconds: that tracing and compiling the training step took.
         started_at: steps that a checkpoint had done before.
     """
 
@@ -268,11 +277,12 @@ class Run:
         ids = self.puzzles.num_puzzle_ids
         self.model = ArcModel(ModelConfig(puzzles=ids, canvas=CANVAS, **sizes))
         self.model.init(run.seed)
+        batch = self.batch(0)
         began = time.monotonic()
-        self.step = compiled_step(self.model, run, self.batch(0))
+        self.step = compiled_step(self.model, run, batch)
+        self.compile_seconds = time.monotonic() - began
         self.held_out = self.puzzles.evaluation.materialise()
         self.evaluator = Evaluator(self.model, len(self.held_out), run.depth)
-        self.compile_seconds = time.monotonic() - began
         self.average = MovingAverage(self.model, run.average)
         self.schedule = Schedule(run.lr, warmup=run.warmup)
         self.puzzle_schedule = Schedule(run.puzzle_lr, warmup=run.warmup)

@@ -8,6 +8,7 @@
 #include "mlir/Conversion/LLVMCommon/TypeConverter.h"
 #include "mlir/Conversion/MathToLLVM/MathToLLVM.h"
 #include "mlir/Conversion/MemRefToLLVM/MemRefToLLVM.h"
+#include "mlir/Dialect/GPU/IR/GPUDialect.h"
 #include "mlir/Dialect/MemRef/Transforms/Transforms.h"
 #include "mlir/Transforms/DialectConversion.h"
 #include "mlir/Transforms/GreedyPatternRewriteDriver.h"
@@ -476,7 +477,8 @@ struct LowerHostToLLVMPass
     arith::populateArithToLLVMConversionPatterns(converter, patterns);
     populateMathToLLVMConversionPatterns(converter, patterns);
     LLVMConversionTarget target(*context);
-    target.addLegalOp<ModuleOp>();
+    // Kernels lie in modules of their own, lowered already.
+    target.addLegalOp<ModuleOp, gpu::BinaryOp>();
     if (failed(applyFullConversion(module, target, std::move(patterns))))
       return signalPassFailure();
 
