@@ -718,7 +718,7 @@ void KernelBuilder::prefetchChannels(Channels channels, Value memref,
   for (int64_t i = 0; i < groupSize(); i += kLine / bytes) {
     position.back() = channels.first + static_cast<double>(i);
     memref::PrefetchOp::create(builder, loc, memref, values(position), isWrite,
-                               /*localityHint=*/3, /*isDataCache=*/true);
+                               (std::getenv("SP_HINT")?std::atoi(std::getenv("SP_HINT")):3), /*isDataCache=*/true);
   }
 }
 

@@ -29,7 +29,8 @@ namespace {
 
 /// Tokens that a CPU fetches ahead: rows of a group lie a whole token apart,
 /// which hardware does not foresee.
-constexpr double kAhead = 16;
+inline int knob(const char *n, int d) { auto *e = std::getenv(n); return e ? std::atoi(e) : d; }
+#define kAhead (double)knob("SP_AHEAD", 16)
 
 /// Emits a filter over [batch, T, D], forward or adjoint, one pass or two.
 /// `use` gets its value at each token.
@@ -59,7 +60,7 @@ public:
     tokens = shape[1];
     depth = shape[2];
     groups = llvm::divideCeil(depth, k.groupSize());
-    subBlock = k.groupSize() == 1 ? 8 : 32;
+    subBlock = k.groupSize() == 1 ? 8 : knob("SP_SUB",32);
     chunks = chooseChunks();
   }
 

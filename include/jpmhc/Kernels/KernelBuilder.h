@@ -16,6 +16,7 @@
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/IR/Builders.h"
 
+#include <cstdlib>
 namespace jpmhc {
 
 class KernelBuilder;
@@ -209,7 +210,7 @@ public:
   // -------------------------------------------------------------------------
   /// Channels of a group: a value holds one number of each (a vector on a CPU,
   /// wide enough to use whole cache lines; one a thread on a GPU).
-  int64_t groupSize() const { return lanes() == 1 ? 1 : 2 * lanes(); }
+  int64_t groupSize() const { return lanes() == 1 ? 1 : (std::getenv("SP_TILE")?std::atoi(std::getenv("SP_TILE")):2) * lanes(); }
   /// A kernel over rows × groups of channels of [0, width); the body walks
   /// along tokens itself.
   void channels(Val rows, Val width,

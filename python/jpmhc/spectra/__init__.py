@@ -43,16 +43,21 @@ from jpmhc.spectra.solvers import (
     scalar_dyson,
     z1_map,
 )
+from jpmhc.spectra.spectrum import Edge, Interval, Spectrum, SpectrumWarning, spectrum
 from jpmhc.spectra.trsp import side_path
 
 __all__ = [
     "ConvergenceWarning",
     "DiagnosticsCallback",
     "DomainWarning",
+    "Edge",
+    "Interval",
     "LayerProbe",
     "Layers",
     "SidePathOperator",
     "Solution",
+    "Spectrum",
+    "SpectrumWarning",
     "aaa",
     "anisotropy",
     "block_chain",
@@ -84,6 +89,7 @@ __all__ = [
     "solve",
     "spectral_flatness",
     "spectral_gaps",
+    "spectrum",
     "stable_rank",
     "z1_map",
 ]
