@@ -11,6 +11,7 @@ The numerical core is C++ (`jpmhc._spectral`); it needs no LLVM.
 from __future__ import annotations
 
 from jpmhc.spectra.acceleration import aaa, hutch_plus_plus, richardson
+from jpmhc.spectra.activated import ActivatedSolution, activated_greens_function
 from jpmhc.spectra.automatic import greens_function, singular_value_density, solve
 from jpmhc.spectra.diagnostics import (
     DiagnosticsCallback,
@@ -47,6 +48,7 @@ from jpmhc.spectra.spectrum import Edge, Interval, Spectrum, SpectrumWarning, sp
 from jpmhc.spectra.trsp import side_path
 
 __all__ = [
+    "ActivatedSolution",
     "ConvergenceWarning",
     "DiagnosticsCallback",
     "DomainWarning",
@@ -59,6 +61,7 @@ __all__ = [
     "Spectrum",
     "SpectrumWarning",
     "aaa",
+    "activated_greens_function",
     "anisotropy",
     "block_chain",
     "checkpoint_mixers",
