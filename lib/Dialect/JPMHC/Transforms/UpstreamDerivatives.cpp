@@ -111,9 +111,6 @@ Number unary(math::SqrtOp, Number x, Number y, Number g) { return g * 0.5 / y; }
 Number unary(math::RsqrtOp, Number x, Number y, Number g) {
   return g * -0.5 * y * y * y;
 }
-Number unary(math::CbrtOp, Number x, Number y, Number g) {
-  return g / (y * y * 3);
-}
 Number unary(math::TanhOp, Number x, Number y, Number g) {
   return g * (1 - y * y);
 }
@@ -137,9 +134,6 @@ Number unary(math::CoshOp, Number x, Number y, Number g) {
 }
 Number unary(math::ErfOp, Number x, Number y, Number g) {
   return g * (-(x * x)).unary<math::ExpOp>() * kTwoOverSqrtPi;
-}
-Number unary(math::ErfcOp, Number x, Number y, Number g) {
-  return g * (-(x * x)).unary<math::ExpOp>() * -kTwoOverSqrtPi;
 }
 /// Zero at zero.
 Number unary(math::AbsFOp, Number x, Number y, Number g) {
@@ -308,7 +302,7 @@ Value sum(const Rule &r, Value v, ArrayRef<int64_t> axes) {
   auto reduce = linalg::ReduceOp::create(
       r.builder, r.loc, ValueRange{wide}, ValueRange{init}, axes,
       [](OpBuilder &b, Location loc, ValueRange args) {
-        Value total = arith::AddFOp::create(b, loc, args[0], args[1]);
+        Value total = arith::AddFOp::create(b, loc, args[1], args[0]);
         linalg::YieldOp::create(b, loc, total);
       });
   return convertElements(r.builder, r.loc, reduce.getResult(0), element);
@@ -726,13 +720,12 @@ void jpmhc::registerUpstreamDerivatives(DialectRegistry &registry) {
            arith::SubFOp, arith::TruncFOp>(context);
   });
   registry.addExtension(+[](MLIRContext *context, math::MathDialect *) {
-    attach<math::AbsFOp, math::Atan2Op, math::AtanOp, math::CbrtOp,
-           math::CeilOp, math::CosOp, math::CoshOp, math::ErfOp, math::ErfcOp,
-           math::Exp2Op, math::ExpM1Op, math::ExpOp, math::FloorOp, math::FmaOp,
-           math::Log10Op, math::Log1pOp, math::Log2Op, math::LogOp,
-           math::PowFOp, math::RoundEvenOp, math::RoundOp, math::RsqrtOp,
-           math::SinOp, math::SinhOp, math::SqrtOp, math::TanOp, math::TanhOp,
-           math::TruncOp>(context);
+    attach<math::AbsFOp, math::Atan2Op, math::AtanOp, math::CeilOp, math::CosOp,
+           math::CoshOp, math::ErfOp, math::Exp2Op, math::ExpM1Op, math::ExpOp,
+           math::FloorOp, math::FmaOp, math::Log10Op, math::Log1pOp,
+           math::Log2Op, math::LogOp, math::PowFOp, math::RoundEvenOp,
+           math::RoundOp, math::RsqrtOp, math::SinOp, math::SinhOp,
+           math::SqrtOp, math::TanOp, math::TanhOp, math::TruncOp>(context);
   });
   registry.addExtension(+[](MLIRContext *context, linalg::LinalgDialect *) {
     attach<linalg::BroadcastOp, linalg::ContractOp, linalg::FillOp,
