@@ -177,3 +177,37 @@ func.func @half_sums(%x: tensor<4xbf16>, %dy: tensor<4xbf16>) -> tensor<4xbf16> 
    -> (tensor<4xbf16>, tensor<4xbf16>, tensor<4xbf16>, tensor<4xbf16>)
   return %dx : tensor<4xbf16>
 }
+
+// -----
+
+// Cotangents that come back as they are need no backward function, and equal gradients are one result of it.
+// CHECK-LABEL: func.func private @scaled_backward
+// CHECK-SAME: -> tensor<4xf32>
+// CHECK-LABEL: func.func @passed_on
+// CHECK-SAME: (%[[X:.*]]: tensor<4xf32>, %[[W:.*]]: tensor<4xf32>, %[[DY:.*]]: tensor<4xf32>)
+// CHECK: call @sum(
+// CHECK: call @scaled(
+// CHECK-NOT: @sum
+// CHECK: %[[D:.*]] = call @scaled_backward(%[[DY]]) : (tensor<4xf32>) -> tensor<4xf32>
+// CHECK: %[[DW:.*]] = arith.addf %[[D]], %[[D]]
+// CHECK: return %{{.*}}, %[[D]], %[[DW]]
+func.func private @sum(%x: tensor<4xf32>, %w: tensor<4xf32>) -> tensor<4xf32> {
+  %y = arith.addf %x, %w : tensor<4xf32>
+  return %y : tensor<4xf32>
+}
+func.func private @scaled(%x: tensor<4xf32>, %w: tensor<4xf32>) -> tensor<4xf32> {
+  %half = arith.constant dense<0.5> : tensor<4xf32>
+  %s = arith.addf %x, %w : tensor<4xf32>
+  %y = arith.mulf %s, %half : tensor<4xf32>
+  return %y : tensor<4xf32>
+}
+func.func private @f(%x: tensor<4xf32>, %w: tensor<4xf32>) -> tensor<4xf32> {
+  %s = func.call @sum(%x, %w) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  %y = func.call @scaled(%s, %w) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  return %y : tensor<4xf32>
+}
+func.func @passed_on(%x: tensor<4xf32>, %w: tensor<4xf32>, %dy: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>, tensor<4xf32>) {
+  %y, %dx, %dw = jpmhc.vjp @f(%x, %w) cotangents(%dy) wrt [0, 1]
+    : (tensor<4xf32>, tensor<4xf32>, tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>, tensor<4xf32>)
+  return %y, %dx, %dw : tensor<4xf32>, tensor<4xf32>, tensor<4xf32>
+}

@@ -28,6 +28,14 @@ struct Source {
   unsigned position; ///< of the forward function's arguments or results
 };
 
+/// Where the gradient of an argument is found: nowhere (it is zero), among the
+/// results of the backward function, or among its cotangents, which may pass
+/// unchanged.
+struct Gradient {
+  enum Kind { none, result, cotangent } kind = none;
+  unsigned position = 0;
+};
+
 /// The two halves of a differentiated function.
 struct Derivative {
   /// Results of the original, then residuals; the original itself without any.
@@ -35,9 +43,7 @@ struct Derivative {
   unsigned numResults;   ///< of the original
   func::FuncOp backward; ///< sources, then cotangents -> gradients
   SmallVector<Source> sources;
-  /// For each argument of the original the result of `backward`, or -1 where no
-  /// gradient reaches it.
-  SmallVector<int64_t> gradients;
+  SmallVector<Gradient> gradients; ///< one for each argument of the original
 };
 
 /// What a function is differentiated for.
@@ -154,7 +160,7 @@ private:
                                         ValueRange cotangents);
   LogicalResult buildJoint(func::FuncOp joint, const Signature &signature,
                            llvm::DenseSet<Operation *> &forward,
-                           SmallVector<int64_t> &gradients);
+                           SmallVector<Gradient> &gradients);
   void split(func::FuncOp joint, func::FuncOp original,
              const llvm::DenseSet<Operation *> &forward,
              Derivative &derivative);
@@ -272,14 +278,18 @@ LogicalResult Differentiator::applyCallRule(func::CallOp call,
     operands.push_back(source.kind == Source::argument
                            ? call.getOperand(source.position)
                            : forward.getResult(source.position));
-  for (Value cotangent : cotangents)
-    if (cotangent)
-      operands.push_back(cotangent);
+  SmallVector<Value> seeds;
+  llvm::copy_if(cotangents, std::back_inserter(seeds),
+                [](Value v) { return bool(v); });
+  llvm::append_range(operands, seeds);
   auto backward = func::CallOp::create(builder, call.getLoc(),
                                        (*derivative)->backward, operands);
-  for (auto [i, position] : llvm::enumerate((*derivative)->gradients))
-    if (position >= 0)
-      gradients[i] = backward.getResult(position);
+  for (auto [i, gradient] : llvm::enumerate((*derivative)->gradients)) {
+    if (gradient.kind == Gradient::result)
+      gradients[i] = backward.getResult(gradient.position);
+    else if (gradient.kind == Gradient::cotangent)
+      gradients[i] = seeds[gradient.position];
+  }
   return success();
 }
 
@@ -340,7 +350,7 @@ Differentiator::differentiate(func::CallOp call, const llvm::BitVector &active,
 LogicalResult Differentiator::buildJoint(func::FuncOp joint,
                                          const Signature &signature,
                                          llvm::DenseSet<Operation *> &forward,
-                                         SmallVector<int64_t> &gradients) {
+                                         SmallVector<Gradient> &gradients) {
   Block &body = joint.getBody().front();
   Operation *terminator = body.getTerminator();
   SmallVector<Value> wrt;
@@ -364,14 +374,28 @@ LogicalResult Differentiator::buildJoint(func::FuncOp joint,
       })))
     return failure();
 
+  // What a gradient is: a cotangent as it came, or a result, each value once.
+  unsigned numArguments = signature.active.size(),
+           numResults = terminator->getNumOperands();
   SmallVector<Value> results(terminator->getOperands());
-  int64_t count = 0;
-  for (auto [i, active] : llvm::enumerate(signature.active)) {
-    Value gradient =
-        active ? sweep.getCotangent(builder, body.getArgument(i)) : Value();
-    gradients.push_back(gradient ? count++ : -1);
-    if (gradient)
-      results.push_back(gradient);
+  for (unsigned i = 0; i < numArguments; ++i) {
+    Value value = signature.active[i]
+                      ? sweep.getCotangent(builder, body.getArgument(i))
+                      : Value();
+    auto argument = dyn_cast_or_null<BlockArgument>(value);
+    if (!value) {
+      gradients.emplace_back();
+    } else if (argument && argument.getArgNumber() >= numArguments) {
+      gradients.push_back(
+          {Gradient::cotangent, argument.getArgNumber() - numArguments});
+    } else {
+      auto *known =
+          std::find(results.begin() + numResults, results.end(), value);
+      gradients.push_back(
+          {Gradient::result, unsigned(known - results.begin()) - numResults});
+      if (known == results.end())
+        results.push_back(value);
+    }
   }
   terminator->setOperands(results);
   // The forward part ends with the last original op; a call that was replaced
