@@ -269,6 +269,9 @@ struct Stage {
   const char *name;
   void (*build)(mlir::OpPassManager &);
 };
+static void buildExpanded(mlir::OpPassManager &pm) {
+  pm.addPass(createExpandBlocks());
+}
 static void buildDifferentiated(mlir::OpPassManager &pm) {
   pm.addPass(createExpandBlocks());
   pm.addPass(createDifferentiate());
@@ -276,6 +279,7 @@ static void buildDifferentiated(mlir::OpPassManager &pm) {
   pm.addPass(mlir::createCSEPass());
 }
 static constexpr Stage stageTable[] = {
+    {"expanded", buildExpanded},
     {"differentiated", buildDifferentiated},
     {"kernels", buildToKernelsPipeline},
 };
