@@ -79,6 +79,7 @@ void jpmhc::buildToKernelsPipeline(OpPassManager &pm) {
   pm.addPass(createResultsToArguments());
   pm.addNestedPass<func::FuncOp>(createLowerLinalg());
   pm.addPass(createSimplifyKernels());
+  pm.addPass(createDropEmpty());
   pm.addNestedPass<func::FuncOp>(createFuseRows());
   pm.addPass(createPlanMemory());
   pm.addPass(createSimplifyKernels());

@@ -20,22 +20,24 @@ using Array = std::vector<float>;
 
 /// The module compiled for a device of the launch ABI, "cpu" or "emulator".
 inline llvm::Expected<std::unique_ptr<Executable>>
-compileFor(const char *device, mlir::ModuleOp module) {
+compileFor(const char *device, mlir::ModuleOp module,
+           const CPUOptions &options) {
   if (llvm::StringRef(device) == "cpu")
-    return compileForCPU(module, CPUOptions());
+    return compileForCPU(module, options);
   return compileForEmulator(module, GPUOptions());
 }
 
 /// Results of the first function of `text`, all tensors f32.
 inline std::vector<Array> runModule(llvm::StringRef text,
                                     std::vector<Array> inputs,
-                                    const char *device = "cpu") {
+                                    const char *device = "cpu",
+                                    const CPUOptions &options = CPUOptions()) {
   mlir::DialectRegistry registry;
   registerAllDialects(registry);
   mlir::MLIRContext context(registry);
   auto module = mlir::parseSourceString<mlir::ModuleOp>(text, &context);
   EXPECT_TRUE(module);
-  auto executable = compileFor(device, *module);
+  auto executable = compileFor(device, *module, options);
   if (!executable) {
     ADD_FAILURE() << llvm::toString(executable.takeError());
     return {};

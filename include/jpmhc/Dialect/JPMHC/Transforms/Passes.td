@@ -84,6 +84,16 @@ def SimplifyKernels : Pass<"jpmhc-simplify-kernels", "::mlir::ModuleOp"> {
   }];
 }
 
+def DropEmpty : Pass<"jpmhc-drop-empty", "::mlir::ModuleOp"> {
+  let summary = "remove work on buffers without elements";
+  let description = [{
+    Loops that run no iteration disappear, accesses to a buffer without elements too (they sit in loops that never
+    run), and a product over no terms is a fill. Such a buffer then is at most an argument that is handed on; it becomes
+    `memref<0xT>`, because upstream's calling convention has no pointer for a type like `memref<2x0x4xf32>`.
+  }];
+  let dependentDialects = ["::mlir::scf::SCFDialect", "::mlir::memref::MemRefDialect", "::mlir::arith::ArithDialect"];
+}
+
 def FuseRows : Pass<"jpmhc-fuse-rows", "::mlir::func::FuncOp"> {
   let summary = "merge loops over the same rows";
   let description = [{
