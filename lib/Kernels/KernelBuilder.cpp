@@ -11,12 +11,16 @@
 using namespace mlir;
 using namespace jpmhc;
 
-/// Sums may be reordered (vector lanes) and contracted to fused multiply-adds;
-/// NaN and Inf keep their meaning, so neither `nnan`, `ninf` nor `arcp`
-/// (rsqrt(0) would become NaN) is ever set.
+/// Products are calculated in the order they are written, since another order
+/// overflows elsewhere, and may be contracted to fused multiply-adds. NaN and
+/// Inf keep their meaning, so neither `nnan`, `ninf` nor `arcp` (rsqrt(0) would
+/// become NaN) is ever set.
 static constexpr arith::FastMathFlags kFastMath =
-    arith::FastMathFlags::reassoc | arith::FastMathFlags::contract |
-    arith::FastMathFlags::nsz;
+    arith::FastMathFlags::contract | arith::FastMathFlags::nsz;
+
+/// Sums may be reordered besides (vector lanes).
+static constexpr arith::FastMathFlags kFastSum =
+    kFastMath | arith::FastMathFlags::reassoc;
 
 static bool isFloat(Val v) {
   return isa<FloatType>(getElementTypeOrSelf(v.type()));
@@ -57,8 +61,11 @@ static void unify(Val &a, Val &b) {
 template <typename FloatOp, typename IndexOp> static Val binary(Val a, Val b) {
   unify(a, b);
   KernelBuilder &k = a.builder();
+  constexpr bool isSum =
+      llvm::is_one_of<FloatOp, arith::AddFOp, arith::SubFOp>::value;
   if (isFloat(a))
-    return k.wrap(FloatOp::create(k.builder, k.loc, a, b, kFastMath));
+    return k.wrap(
+        FloatOp::create(k.builder, k.loc, a, b, isSum ? kFastSum : kFastMath));
   return k.wrap(IndexOp::create(k.builder, k.loc, a, b));
 }
 
@@ -316,6 +323,13 @@ Val KernelBuilder::sum(Val n, function_ref<Val(Val)> body) {
 Val KernelBuilder::maximum(Val n, function_ref<Val(Val)> body) {
   return reduceColumns(n, {Reduction::max},
                        [&](Val i) { return SmallVector<Val>{body(i)}; })[0];
+}
+
+Val KernelBuilder::sumInOrder(Val init, Val n, function_ref<Val(Val)> body) {
+  return loop(index(0), n, index(1), {init}, [&](Val i, ArrayRef<Val> total) {
+    return SmallVector<Val>{wrap(
+        arith::AddFOp::create(builder, loc, total[0], body(i), kFastMath))};
+  })[0];
 }
 
 SmallVector<Val> KernelBuilder::loop(Val lower, Val upper, Val step,
@@ -753,5 +767,5 @@ Val KernelBuilder::sumGroup(Val value) {
   if (groupSize() == 1)
     return value;
   return wrap(vector::ReductionOp::create(
-      builder, loc, vector::CombiningKind::ADD, value, kFastMath));
+      builder, loc, vector::CombiningKind::ADD, value, kFastSum));
 }

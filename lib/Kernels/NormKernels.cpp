@@ -34,11 +34,9 @@ static constexpr int64_t kPartials = 16;
 /// out[c] = the sum over the rows of `parts` [partials, D].
 static void sumPartials(KernelBuilder &k, Value parts, Value out) {
   k.rows(k.dim(parts, 1), [&](Val c) {
-    Val total =
-        k.loop(k.index(0), k.dim(parts, 0), k.index(1), {k.f32(0)},
-               [&](Val part, ArrayRef<Val> sum) {
-                 return SmallVector<Val>{sum[0] + k.load(parts, {part, c})};
-               })[0];
+    Val total = k.sumInOrder(k.f32(0), k.dim(parts, 0), [&](Val part) {
+      return k.load(parts, {part, c});
+    });
     k.store(total, out, {c});
   });
 }

@@ -285,10 +285,7 @@ private:
   }
 
   Val totalOverChunks(function_ref<Val(Val)> part) {
-    return k.loop(k.index(0), k.index(kPartials), k.index(1), {k.f32(0)},
-                  [&](Val chunk, ArrayRef<Val> carried) {
-                    return SmallVector<Val>{carried[0] + part(chunk)};
-                  })[0];
+    return k.sumInOrder(k.f32(0), k.index(kPartials), part);
   }
 
   /// dW = M ∘ gain + s ⊗ shift with s = Σ dz; dgain = Σ_o W ∘ M,
@@ -319,10 +316,7 @@ private:
     if (!dGain && !dShift)
       return;
     auto totalOverOutputs = [&](function_ref<Val(Val)> term) {
-      return k.loop(k.index(0), k.index(m), k.index(1), {k.f32(0)},
-                    [&](Val o, ArrayRef<Val> carried) {
-                      return SmallVector<Val>{carried[0] + term(o)};
-                    })[0];
+      return k.sumInOrder(k.f32(0), k.index(m), term);
     };
     k.rows(rows.width, [&](Val c) {
       if (dGain)

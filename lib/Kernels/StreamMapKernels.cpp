@@ -209,10 +209,8 @@ public:
 
 private:
   Val total(Value parts, Val e) {
-    return k.loop(k.index(0), k.index(kPartials), k.index(1), {k.f32(0)},
-                  [&](Val p, ArrayRef<Val> carried) {
-                    return SmallVector<Val>{carried[0] + k.load(parts, {p, e})};
-                  })[0];
+    return k.sumInOrder(k.f32(0), k.index(kPartials),
+                        [&](Val p) { return k.load(parts, {p, e}); });
   }
 
   KernelBuilder &k;

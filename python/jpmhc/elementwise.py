@@ -381,10 +381,12 @@ def _whole_power(x: Tensor, exponent: int) -> Tensor:
 
 
 def sigmoid(x: Any) -> Tensor:
-    """1/(1 + e^-x). The exponent is limited to 88, so that value and gradient stay finite."""
+    """1/(1 + e^-x), as 1/(1 + e) or e/(1 + e) with e = e^-|x|: no power overflows, forward or back."""
 
     def formula(v: Tensor) -> Tensor:
-        return divide(1.0, add(1.0, exp(minimum(negative(v), 88.0))))
+        positive = v >= 0.0
+        tail = exp(where(positive, negative(v), v))
+        return divide(where(positive, 1.0, tail), add(1.0, tail))
 
     return _in_f32(formula, as_tensor(x))
 

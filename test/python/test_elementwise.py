@@ -157,3 +157,31 @@ def test_mistakes_are_typed_and_name_the_line(fn, kind, text):
         jpmhc.compile(fn, jpmhc.spec((4, 6)))
     assert text in str(caught.value)
     assert f"test_elementwise.py:{fn.__code__.co_firstlineno}" in str(caught.value.where)
+
+
+def test_sigmoid_and_silu_far_from_zero():
+    """Values and gradients where e^-x is as large or as small as f32 can be, and beyond."""
+    x = np.float32([-1e4, -103, -88.5, -88, -85, -60, -20, -1, 0, 1, 20, 60, 88, 104, 1e4])
+    wide = x.astype(np.float64)
+    with np.errstate(over="ignore"):
+        s, rest = 1 / (1 + np.exp(-wide)), 1 / (1 + np.exp(wide))
+    truths = {jpmhc.sigmoid: (s, s * rest), jpmhc.silu: (wide * s, s * (1 + wide * rest))}
+    for fn, (value, slope) in truths.items():
+        got = jpmhc.vjp(fn, wrt=0)(np.ones_like(x), x)
+        for result, want in zip(got, (value, slope), strict=True):
+            # Subnormal numbers count as 0.
+            np.testing.assert_allclose(result, want, rtol=1e-5, atol=1.2e-36)
+
+
+def test_arithmetic_is_done_as_written():
+    """No other order of the operands: sums that cancel, products that would overflow."""
+
+    def fn(a, b):
+        return (a + b) - a, (a * b) * b, (a / b) * b * b
+
+    a, b = np.float32([1e8, 1e30]), np.float32([1, 1e-30])
+    difference, product, ratio = run(fn, a, b)
+    with np.errstate(over="ignore"):
+        wants = (a + b) - a, a * b * b, a / b * b * b
+    for got, want in zip((difference, product, ratio), wants, strict=True):
+        np.testing.assert_array_equal(got, want)

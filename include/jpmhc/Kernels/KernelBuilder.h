@@ -152,6 +152,9 @@ public:
                                        ReduceBody body);
   Val sum(Val n, llvm::function_ref<Val(Val)> body);
   Val maximum(Val n, llvm::function_ref<Val(Val)> body);
+  /// init + body(0) + … + body(n - 1), one after the other: the sum of a kernel
+  /// whose rows, not whose terms, lie side by side in memory.
+  Val sumInOrder(Val init, Val n, llvm::function_ref<Val(Val)> body);
   /// A sequential loop; carries values.
   llvm::SmallVector<Val> loop(Val lower, Val upper, Val step,
                               llvm::ArrayRef<Val> init, LoopBody body);

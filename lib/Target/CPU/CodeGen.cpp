@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "CodeGen.h"
 #include "mlir/Target/LLVMIR/Export.h"
+#include "llvm/Analysis/LoopInfo.h"
 #include "llvm/Analysis/TargetTransformInfo.h"
+#include "llvm/IR/Dominators.h"
 #include "llvm/IR/LegacyPassManager.h"
 #include "llvm/IR/Module.h"
+#include "llvm/IR/Operator.h"
 #include "llvm/MC/MCSubtargetInfo.h"
 #include "llvm/MC/TargetRegistry.h"
 #include "llvm/Passes/PassBuilder.h"
@@ -12,6 +15,7 @@
 #include "llvm/Target/TargetMachine.h"
 #include "llvm/TargetParser/Host.h"
 #include "llvm/Transforms/Instrumentation/AddressSanitizer.h"
+#include "llvm/Transforms/Utils/LoopUtils.h"
 
 using namespace jpmhc;
 
@@ -99,6 +103,41 @@ static void setFunctionAttributes(llvm::Module &module,
   }
 }
 
+/// Whether a loop inside `loop` carries a number and may reorder a sum.
+static bool hasReorderedSum(const llvm::Loop &loop) {
+  auto carriesNumber = [](const llvm::Loop &inner) {
+    return llvm::any_of(inner.getHeader()->phis(), [](auto &phi) {
+      return phi.getType()->isFPOrFPVectorTy();
+    });
+  };
+  auto mayReorder = [](const llvm::Loop &inner) {
+    return llvm::any_of(inner.blocks(), [](const llvm::BasicBlock *block) {
+      return llvm::any_of(*block, [](const llvm::Instruction &op) {
+        return llvm::isa<llvm::FPMathOperator>(op) && op.hasAllowReassoc();
+      });
+    });
+  };
+  return llvm::any_of(loop.getSubLoops(), [&](const llvm::Loop *inner) {
+    return (carriesNumber(*inner) && mayReorder(*inner)) ||
+           hasReorderedSum(*inner);
+  });
+}
+
+/// Rows with sums in them go one at a time. Vectors of rows would leave a rest,
+/// whose sums LLVM may order in another way, and where the rest begins depends
+/// on how threads divide the rows.
+static void keepRowsScalar(llvm::Module &module) {
+  for (llvm::Function &function : module) {
+    if (function.isDeclaration())
+      continue;
+    llvm::DominatorTree dominators(function);
+    llvm::LoopInfo loops(dominators);
+    for (llvm::Loop *rows : loops)
+      if (hasReorderedSum(*rows))
+        llvm::addStringMetadataToLoop(rows, "llvm.loop.vectorize.enable", 0);
+  }
+}
+
 static void optimize(llvm::Module &module, llvm::TargetMachine &machine,
                      const CPUOptions &options) {
   unsigned level = options.optLevel;
@@ -141,6 +180,7 @@ jpmhc::generateObject(mlir::ModuleOp module, const CPUOptions &options,
   llvmModule->setDataLayout((*machine)->createDataLayout());
   llvmModule->setTargetTriple(llvm::Triple(options.target.triple));
   setFunctionAttributes(*llvmModule, options);
+  keepRowsScalar(*llvmModule);
   optimize(*llvmModule, **machine, options);
   llvm::SmallVector<char, 0> object;
   llvm::raw_svector_ostream stream(object);

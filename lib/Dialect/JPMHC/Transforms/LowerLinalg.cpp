@@ -158,29 +158,40 @@ private:
             toValues(indices(op.getMatchingIndexingMap(input))));
       mapping.map(argument, operand);
     }
-    for (auto [i, value] : llvm::enumerate(carried))
+    llvm::SmallDenseSet<Value> totals; // what depends on an earlier iteration
+    for (auto [i, value] : llvm::enumerate(carried)) {
       if (value)
         mapping.map(block->getArgument(inputs + i), value);
+      if (!reduction.empty())
+        totals.insert(block->getArgument(inputs + i));
+    }
     for (Operation &inner : block->without_terminator()) {
-      if (auto index = dyn_cast<linalg::IndexOp>(inner))
+      if (auto index = dyn_cast<linalg::IndexOp>(inner)) {
         mapping.map(index.getResult(), ivs[index.getDim()]);
-      else
-        allowReassociation(k.builder.clone(inner, mapping));
+        continue;
+      }
+      bool isTotal = llvm::any_of(inner.getOperands(),
+                                  [&](Value v) { return totals.contains(v); });
+      if (isTotal)
+        totals.insert(inner.result_begin(), inner.result_end());
+      setFastMath(k.builder.clone(inner, mapping), isTotal);
     }
     return llvm::map_to_vector(
         block->getTerminator()->getOperands(),
         [&](Value v) { return k.wrap(mapping.lookupOrDefault(v)); });
   }
 
-  /// Sums without `reassoc` stay scalar on a CPU (8 times slower).
-  static void allowReassociation(Operation *inner) {
+  /// Totals may be summed in any order; without `reassoc` they stay scalar on a
+  /// CPU (8 times slower). Everything else is calculated as it was written:
+  /// another order of the factors overflows elsewhere, and (a + b) - a is not
+  /// b.
+  static void setFastMath(Operation *inner, bool isTotal) {
+    auto flags = arith::FastMathFlags::contract;
+    if (isTotal)
+      flags = flags | arith::FastMathFlags::reassoc | arith::FastMathFlags::nsz;
     if (auto fast = dyn_cast<arith::ArithFastMathInterface>(inner))
-      inner->setAttr(
-          fast.getFastMathAttrName(),
-          arith::FastMathFlagsAttr::get(inner->getContext(),
-                                        arith::FastMathFlags::reassoc |
-                                            arith::FastMathFlags::contract |
-                                            arith::FastMathFlags::nsz));
+      inner->setAttr(fast.getFastMathAttrName(),
+                     arith::FastMathFlagsAttr::get(inner->getContext(), flags));
   }
 
   static SmallVector<Value> toValues(ArrayRef<Val> vals) {
@@ -291,12 +302,9 @@ private:
                 });
     k.rows(size(column), [&](Val c) {
       ivs[column] = c;
-      Val total =
-          k.loop(k.index(0), k.index(kPartials), k.index(1), {loadOutput(0)},
-                 [&](Val p, ArrayRef<Val> acc) {
-                   return SmallVector<Val>{acc[0] + rawLoad(parts, {p, c})};
-                 })[0];
-      storeOutput(0, total);
+      storeOutput(0,
+                  k.sumInOrder(loadOutput(0), k.index(kPartials),
+                               [&](Val p) { return rawLoad(parts, {p, c}); }));
     });
   }
 
