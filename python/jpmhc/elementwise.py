@@ -381,7 +381,7 @@ def _whole_power(x: Tensor, exponent: int) -> Tensor:
 
 
 def sigmoid(x: Any) -> Tensor:
-    """1/(1 + e^-x), as 1/(1 + e) or e/(1 + e) with e = e^-|x|: no power overflows, forward or back."""
+    """1/(1 + e^-x), as 1/(1 + e) or e/(1 + e) with e = e^-|x|, whose gradient is finite too."""
 
     def formula(v: Tensor) -> Tensor:
         positive = v >= 0.0

@@ -30,22 +30,33 @@ def generator(seed: int) -> np.random.Generator:
 def central_differences(
     loss: Callable[..., float], arrays: list[np.ndarray], number: int
 ) -> np.ndarray:
-    """d loss / d arrays[number], element by element."""
+    """d loss / d arrays[number], element by element; NaN next to a kink, which has two slopes."""
+    wide = [a.astype(np.float64) for a in arrays]
+    here = loss(*wide)
     gradient = np.zeros(arrays[number].shape)
     for index in np.ndindex(gradient.shape):
-        values = []
-        for step in (STEP, -STEP):
-            moved = [a.astype(np.float64) for a in arrays]
-            moved[number][index] += step
-            values.append(loss(*moved))
-        gradient[index] = (values[0] - values[1]) / (2 * STEP)
+        ahead, behind = (
+            loss(*(_moved(a, index, step) if i == number else a for i, a in enumerate(wide)))
+            for step in (STEP, -STEP)
+        )
+        right, left = (ahead - here) / STEP, (here - behind) / STEP
+        kink = abs(right - left) > 1e-2 * max(abs(right), abs(left), 1.0)
+        gradient[index] = math.nan if kink else (right + left) / 2
     return gradient
+
+
+def _moved(array: np.ndarray, index: tuple[int, ...], step: float) -> np.ndarray:
+    moved = array.copy()
+    moved[index] += step
+    return moved
 
 
 def close(got: np.ndarray, want: np.ndarray, tolerance: float) -> None:
     assert got.shape == want.shape
-    scale = max(np.abs(want).max(initial=0.0), 1.0)
-    assert np.abs(got - want).max(initial=0.0) <= tolerance * scale
+    known = np.isfinite(want)
+    assert np.isfinite(got).all() and known.mean() >= 0.9
+    scale = max(np.abs(want[known]).max(initial=0.0), 1.0)
+    assert np.abs(got - want)[known].max(initial=0.0) <= tolerance * scale
 
 
 # ---- every rule of a function of one value, on its own ----
@@ -630,7 +641,7 @@ def test_every_operation_alone():
         for k in range(2):
             errors_seen.append(gradients[2 * i + k] - central_differences(loss, pair, k))
         # A single operation errs by a few roundings of numbers of order 1 to 10.
-        assert max(np.abs(e).max() for e in errors_seen) <= 5e-5, name
+        assert max(np.nanmax(np.abs(e)) for e in errors_seen) <= 5e-5, name
 
 
 def test_a_wrong_gradient_would_be_seen():

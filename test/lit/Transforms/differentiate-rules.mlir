@@ -363,7 +363,8 @@ func.func @grad(%a: tensor<4xf32>, %dy: tensor<?xf32>) -> tensor<4xf32> {
 // CHECK-SAME: %[[A:.*]]: tensor<4xf32>, %[[I:.*]]: index, %[[DY:.*]]: tensor<2xf32>)
 // CHECK: tensor.extract %[[DY]][%{{.*}}] : tensor<2xf32>
 // CHECK: tensor.extract %[[DY]][%{{.*}}] : tensor<2xf32>
-// CHECK: %[[DX:.*]] = arith.addf %{{.*}} : f32
+// CHECK: %[[SUM:.*]] = arith.addf %{{.*}} : f32
+// CHECK: %[[DX:.*]] = arith.addf %[[SUM]], %{{.*}} : f32
 // CHECK: %[[ZERO:.*]] = linalg.fill {{.*}} -> tensor<4xf32>
 // CHECK: %[[DA:.*]] = tensor.insert %[[DX]] into %[[ZERO]][%[[I]]] : tensor<4xf32>
 // CHECK: return %[[DA]]

@@ -233,7 +233,8 @@ LogicalResult vjp(math::FmaOp op, const Rule &r) {
   return success();
 }
 
-/// d/da a^b = b a^(b-1), 0 where b = 0; d/db a^b = a^b ln a, 0 where a^b = 0.
+/// d/da a^b = b a^(b-1), 0 where b = 0; d/db a^b = a^b ln a, 0 where a or a^b
+/// is 0.
 LogicalResult vjp(math::PowFOp op, const Rule &r) {
   Number a(r, op.getLhs()), b(r, op.getRhs()), y(r, op.getResult()),
       g(r, r.g());
@@ -243,9 +244,10 @@ LogicalResult vjp(math::PowFOp op, const Rule &r) {
   if (r.needs(0))
     set(r, op, 0,
         a.like(0).where(equalsZero(b), g * b * a.binary<math::PowFOp>(b - 1)));
-  if (r.needs(1))
-    set(r, op, 1,
-        a.like(0).where(equalsZero(y), g * y * a.unary<math::LogOp>()));
+  if (r.needs(1)) {
+    Number zero = a.like(0), slope = g * y * a.unary<math::LogOp>();
+    set(r, op, 1, zero.where(equalsZero(a), zero.where(equalsZero(y), slope)));
+  }
   return success();
 }
 
