@@ -66,6 +66,7 @@ _SUBMODULES = (
     "nn",
     "ops",
     "optim",
+    "spectra",
     "training",
 )
 _OPTIONAL = ("torch",)

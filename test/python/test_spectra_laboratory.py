@@ -6,7 +6,12 @@ from __future__ import annotations
 import itertools
 import json
 import math
+import os
+import pathlib
 import resource
+import shutil
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -16,7 +21,7 @@ from jpmhc import checkpoint, nn, spectra
 from jpmhc.errors import ConfigError, DataError, DTypeError, OutputError, ShapeError
 from jpmhc.experiments.language_model import LanguageModel, ModelConfig
 from jpmhc.optim import AdamW
-from jpmhc.spectra import cli, operators, output, trsp
+from jpmhc.spectra import cli, operators, output, solvers, trsp
 from jpmhc.spectra.distance import smoothed_cdf, smoothing_grid
 from jpmhc.spectra.sampling import Welford
 from jpmhc.training import MetricsWriter, read_metrics
@@ -365,6 +370,81 @@ def test_distances():
         spectra.density_distance(uniform, first[0], 0.01)
 
 
+def test_rotations_make_the_scalar_theory_right():
+    mixers, z = [BISTOCHASTIC] * 2, np.array([0.3 + 0.05j])
+    options = {"channels": 50, "samples": 30, "seed": 4}
+    with pytest.warns(solvers.DomainWarning):
+        scalar = spectra.z1_map(BISTOCHASTIC, 0.025, 2, z).value
+    exact = spectra.greens_function(mixers, 0.025, z)
+    rotated = spectra.monte_carlo(mixers, 0.025, haar=True, **options).greens_function(z)
+    plain = spectra.monte_carlo(mixers, 0.025, **options).greens_function(z)
+    # Sampled to about 0.01 at N = 200; the two theories are 0.6 apart.
+    assert abs(rotated - scalar) < 0.06 and abs(plain - exact) < 0.06
+    assert abs(scalar - exact) > 0.5
+
+
+# The panel.
+
+
+@pytest.fixture(scope="module")
+def small_panel():
+    names = ("bistochastic", "gaussian")
+    mixers = {name: spectra.panel_mixers()[name] for name in names}
+    return spectra.panel(samples=40, mixers=mixers, depths=[1, 2], points=60)
+
+
+def test_panel_holds_theory_against_samples(small_panel):
+    cells = {(cell.mixer, cell.depth): cell for cell in small_panel.cells}
+    assert len(cells) == 4 and not small_panel.failures()
+    for cell in cells.values():
+        assert cell.distance.w1 < cell.floor.w1 + 0.001, (cell.mixer, cell.depth)
+        assert cell.distance.low <= cell.distance.high
+    # What the scalar theory is off by at L = 2, from an independent computation.
+    assert cells["bistochastic", 2].scalar_distance.w1 == pytest.approx(0.0888, abs=0.002)
+    assert cells["gaussian", 2].scalar_distance.w1 == pytest.approx(0.1123, abs=0.003)
+    assert "bistochastic" in small_panel.text()
+
+
+def test_panel_is_written_and_reproducible(small_panel, tmp_path):
+    small_panel.write(tmp_path / "panel")
+    names = sorted(path.name for path in (tmp_path / "panel").iterdir())
+    assert names == ["panel.json", "panel.png", "panel.svg", "sampled.csv", "theory.csv"]
+    assert small_panel.files()["panel.svg"] == (tmp_path / "panel/panel.svg").read_bytes()
+    content = json.loads((tmp_path / "panel/panel.json").read_text())
+    assert len(content["cells"]) == 4 and len(content["cells"][0]["density"]) == 60
+    assert (tmp_path / "panel/theory.csv").read_text().count("\n") == 4 * 60 + 1
+
+
+def test_panel_names_points_that_did_not_converge(monkeypatch, capsys):
+    def density(layers, sigma2, s, eta, **options):
+        return np.where(np.abs(s - 0.5) < 1e-2, np.nan, 1.0)
+
+    monkeypatch.setattr("jpmhc.spectra.figure_one.singular_value_density", density)
+    found = spectra.panel(samples=8, depths=[1], mixers={"one": np.eye(2)}, channels=4)
+    assert np.isnan(found.cells[0].distance.w1)
+    assert found.failures()[0].startswith("one, L = 1: ")
+    assert output.picture_bytes(found.figure(), "png")
+    arguments = ["panel", "--samples", "8", "--channels", "2", "--depths", "1", "--quiet"]
+    assert cli.main(arguments) == 3
+    assert "did not converge: 0.49" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"depths": [0]},
+        {"depths": []},
+        {"noise": -1.0},
+        {"samples": 0},
+        {"points": 1},
+        {"mixers": {}},
+    ],
+)
+def test_bad_panels(options):
+    with pytest.raises(ConfigError):
+        spectra.panel(**options)
+
+
 # The laboratory.
 
 
@@ -520,6 +600,39 @@ def test_command_samples_and_writes(tmp_path, capsys):
     arguments = ["--manifold", "stiefel", "--depth", "2", "--samples", "9", "--channels", "5"]
     assert cli.main(["monte-carlo", *arguments, "--quiet", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["size"] == 20
+
+
+def test_command_solves(tmp_path, capsys):
+    np.save(tmp_path / "two.npy", np.stack([BISTOCHASTIC] * 2))
+    expected = "G(0.5+0.05j) = 1.743953568836-0.469933664886j\n"
+    for mixers in (["bistochastic", "--depth", "2"], [str(tmp_path / "two.npy")]):
+        arguments = ["--mixer", *mixers, "--sigma2", "0.025", "--z", "0.5+0.05i"]
+        assert cli.main(["greens-function", *arguments, "--quiet"]) == 0
+        assert capsys.readouterr().out == expected
+    arguments = ["--depth", "2", "--sigma2", "0.025", "0.025", "-o", str(tmp_path / "out")]
+    assert cli.main(["singular-value-density", *arguments, "--quiet", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["mass"] == pytest.approx(1, abs=2e-3)
+    assert (tmp_path / "out/density.csv").read_text().startswith("s,density\n")
+    for wrong in (["--z", "0.5-1j"], ["--z", "1j", "--sigma2", "1", "2"]):
+        assert cli.main(["greens-function", *wrong, "--quiet"]) == 1
+        assert capsys.readouterr().err.startswith("error: ")
+
+
+def test_command_works_without_the_compiler(tmp_path):
+    package = pathlib.Path(spectra.__file__).resolve().parents[1]
+    shutil.copytree(package, tmp_path / "jpmhc", ignore=shutil.ignore_patterns("*.so"))
+    library = next(pathlib.Path(spectra._compiler.__file__).parent.parent.glob("_spectral*.so"))
+    shutil.copy(library, tmp_path / "jpmhc")
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
+
+    def run(*arguments):
+        command = [sys.executable, "-m", "jpmhc.spectra", *arguments, "--quiet"]
+        return subprocess.run(command, env=environment, capture_output=True, text=True)
+
+    assert "0.6666666667" in run("generating-sets", "3", "3").stdout
+    lacking = run("mixers")
+    assert lacking.returncode == 1
+    assert lacking.stderr.startswith("error: the mixer laboratory needs the compiler")
 
 
 def test_command_diagnoses_files(tmp_path, capsys):

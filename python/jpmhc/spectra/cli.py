@@ -212,7 +212,7 @@ def _run_greens(options: argparse.Namespace, progress: Callable[[int, int], None
     z = np.array(options.z)
     g = greens_function(mixers, sigma2, z, progress=progress)
     rows = [[str(a), b.real, b.imag] for a, b in zip(options.z, g, strict=True)]
-    text = "\n".join(f"G({a}) = {b:.12f}" for a, b in zip(options.z, g, strict=True))
+    text = "\n".join(f"G{a} = {b:.12f}" for a, b in zip(options.z, g, strict=True))
     return Report(
         "greens-function",
         text,

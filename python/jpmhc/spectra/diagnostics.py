@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from jpmhc.errors import ConfigError, DTypeError, ShapeError
-from jpmhc.spectra import output
+from jpmhc.spectra import _compiler, output
 from jpmhc.spectra.operators import integer
 
 __all__ = [
@@ -319,8 +319,7 @@ class LayerProbe:
         layers: Sequence[Any] | None = None,
         embedding: Any = "embedding",
     ) -> None:
-        import jpmhc
-
+        jpmhc = _compiler.require("a probe of a model")
         layers = getattr(model, "layers", None) if layers is None else layers
         if not layers:
             raise ConfigError("layers to probe", expected="modules", given=layers)
@@ -341,7 +340,7 @@ class LayerProbe:
             self._perturbed = self._compile_perturbed(model, layers)
 
     def _compile_perturbed(self, model: Any, layers: Sequence[Any]) -> Any:
-        import jpmhc
+        jpmhc = _compiler.require("a probe of a model")
 
         def embedded(*batch: Any) -> Any:
             with _recorded([self._embedding]) as outputs:

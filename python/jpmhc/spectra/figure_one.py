@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import time
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +23,7 @@ from jpmhc.spectra.distance import Distance, density_distance, sample_distance
 from jpmhc.spectra.model import Layers
 from jpmhc.spectra.operators import integer
 from jpmhc.spectra.sampling import MonteCarlo, monte_carlo
+from jpmhc.spectra.solvers import DomainWarning, z1_map
 
 __all__ = ["Cell", "Panel", "panel", "panel_mixers"]
 
@@ -67,6 +69,8 @@ class Cell:
         floor: W₁ between the samples and as many others.
         eta: width of the smoothing.
         theory_seconds: for the curve.
+        scalar: [points], what the z₁-map says; right for multiples of orthogonal mixers alone.
+        scalar_distance: W₁ between that and the samples.
     """
 
     mixer: str
@@ -79,6 +83,8 @@ class Cell:
     floor: Distance
     eta: float
     theory_seconds: float
+    scalar: np.ndarray
+    scalar_distance: Distance
 
 
 @dataclass(frozen=True)
@@ -101,12 +107,14 @@ class Panel:
                 f"{c.distance.low:.4f}..{c.distance.high:.4f}",
                 c.floor.w1,
                 c.distance.w1 - c.floor.w1,
+                c.scalar_distance.w1,
                 1e3 * c.theory_seconds,
                 c.sampled.seconds,
             ]
             for c in self.cells
         ]
-        names = ["mixer", "L", "W1", "95 % interval", "floor", "excess", "theory ms", "sampling s"]
+        names = ["mixer", "L", "W1", "95 % interval", "floor", "excess", "z1-map",
+                 "theory ms", "sampling s"]  # fmt: skip
         return "\n".join([output.table(names, rows), *self.failures()])
 
     def failures(self) -> list[str]:
@@ -126,7 +134,7 @@ class Panel:
         """Everything but the single samples, for JSON."""
         cells = [
             {**vars(c), "sampled": c.sampled.as_dict(), "distance": vars(c.distance),
-             "floor": vars(c.floor)}
+             "floor": vars(c.floor), "scalar_distance": vars(c.scalar_distance)}
             for c in self.cells
         ]  # fmt: skip
         return {**vars(self), "cells": cells}
@@ -165,9 +173,9 @@ class Panel:
         """The picture as PNG and SVG, curves and histograms as CSV, and all as JSON."""
         figure = self.figure()
         curves = [
-            [c.mixer, c.depth, s, d]
+            [c.mixer, c.depth, *row]
             for c in self.cells
-            for s, d in zip(c.singular_values, c.density, strict=True)
+            for row in zip(c.singular_values, c.density, c.scalar, strict=True)
         ]
         bins = [
             [c.mixer, c.depth, low, high, d, e]
@@ -183,7 +191,7 @@ class Panel:
         return {
             "panel.png": output.picture_bytes(figure, "png"),
             "panel.svg": output.picture_bytes(figure, "svg"),
-            "theory.csv": output.csv_bytes(["mixer", "L", "s", "density"], curves),
+            "theory.csv": output.csv_bytes(["mixer", "L", "s", "density", "z1_map"], curves),
             "sampled.csv": output.csv_bytes(
                 ["mixer", "L", "from", "to", "density", "standard_error"], bins
             ),
@@ -208,14 +216,25 @@ def _draw(axes: Any, cell: Cell) -> None:
         cell.density,
         color=output.RED,
         linewidth=1.1,
-        label=f"theory, smoothed by η = {_DRAWN_ETA:g}",
+        label=f"exact theory, smoothed by η = {_DRAWN_ETA:g}",
+    )
+    axes.plot(
+        cell.singular_values,
+        cell.scalar,
+        color=output.INK,
+        linewidth=1.0,
+        linestyle=(0, (1, 1.6)),
+        label="z₁-map (scalar theory)",
     )
     # A divergence at 0 would flatten the rest: what stands out of the frame is mass near 0.
     inner = sampled.edges[1:] > 0.05 * sampled.edges[-1]
     top = float(sampled.density[inner].max())
-    axes.set_ylim(0, 1.35 * top)
+    axes.set_ylim(0, 1.45 * top)
     axes.set_xlim(0, sampled.edges[-1])
-    text = f"W₁ = {cell.distance.w1:.4f}\nfloor {cell.floor.w1:.4f}"
+    text = (
+        f"W₁ = {cell.distance.w1:.4f}\nfloor {cell.floor.w1:.4f}\n"
+        f"z₁-map {cell.scalar_distance.w1:.4f}"
+    )
     left = float(np.sum(sampled.density[: len(inner) // 2])) > 0.5 * float(sampled.density.sum())
     axes.text(
         0.97 if left else 0.03,
@@ -283,6 +302,9 @@ def _cell(
     def density(s: np.ndarray, eta: float) -> np.ndarray:
         return singular_value_density(layers, sigma2, s, eta)
 
+    def scalar(s: np.ndarray, eta: float) -> np.ndarray:
+        return _scalar_density(layers[0], sigma2, len(layers), s, eta)
+
     sampled, other = (
         monte_carlo(layers, sigma2, channels=channels, samples=samples, seed=number)
         for number in (seed, seed + 1)
@@ -303,4 +325,19 @@ def _cell(
         sample_distance(sampled.values, other.values, eta, seed=seed),
         eta,
         seconds,
+        scalar(s, _DRAWN_ETA),
+        density_distance(scalar, sampled.values, eta, seed=seed),
     )
+
+
+def _scalar_density(
+    mixer: np.ndarray, sigma2: float, depth: int, s: np.ndarray, eta: float
+) -> np.ndarray:
+    """The z₁-map's density at s ≥ 0, also where it does not apply: the panel shows by how much."""
+    w = s + 1j * eta
+    z = w**2
+    z = np.where(z.imag > 0, z, z.real + 1j * np.finfo(float).tiny)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DomainWarning)
+        found = z1_map(mixer, sigma2, depth, z)
+    return -2 / np.pi * (w * found.value).imag

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from jpmhc.errors import ConfigError
-from jpmhc.spectra import output
+from jpmhc.spectra import _compiler, output
 from jpmhc.spectra.operators import integer
 from jpmhc.spectra.sampling import draw_mixers
 
@@ -297,12 +297,11 @@ def mixers(
         ConfigError: a name is unknown (with the nearest known one) or a number out of range.
         CompileError: a projection cannot be compiled.
     """
-    from jpmhc import manifolds as registry
-
     n, depth, draws = integer("n", n, 1), integer("depth", depth, 1), integer("draws", draws, 1)
     channels, seed = integer("channels", channels, 1), integer("seed", seed, 0)
     if not (np.isfinite(noise) and noise >= 0):
         raise ConfigError("noise", expected="a finite number ≥ 0", given=noise)
+    registry = _compiler.require("the mixer laboratory").manifolds
     names = registry.names() if manifolds is None else list(manifolds)
     wanted = [(name, parameters) for name in names for parameters in _VARIANTS.get(name, ({},))]
     if not wanted:

@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 
 from jpmhc.errors import ConfigError, ShapeError
+from jpmhc.spectra import _compiler
 from jpmhc.spectra._blas import single_threaded
 from jpmhc.spectra.model import Layers
 from jpmhc.spectra.operators import integer
@@ -347,9 +348,7 @@ def draw_mixers(
     count, seed = integer("count", count, 1), integer("seed", seed, 0)
     if not (np.isfinite(scale) and scale >= 0):
         raise ConfigError("scale", expected="a finite number ≥ 0", given=scale)
-    from jpmhc import manifolds
-
-    info = manifolds.get(manifold, parameters)
+    info = _compiler.require("a drawn mixer").manifolds.get(manifold, parameters)
     rng = np.random.Generator(np.random.Philox(key=[seed, _STREAM_LOGITS]))
     raw = scale * rng.standard_normal((count, info.raw_size(n)))
     if biased:
@@ -363,8 +362,7 @@ def project_mixers(raw: np.ndarray, manifold: str, n: int, **parameters: Any) ->
     Raises:
         JpmhcError: what `jpmhc.ops.project` and compiling raise.
     """
-    import jpmhc
-
+    jpmhc = _compiler.require("the projection of a mixer")
     count, size = raw.shape
     # A column more: a compiled program takes no array without elements, as the identity's is.
     padded = np.zeros((count, size + 1), np.float32)
@@ -406,10 +404,11 @@ def checkpoint_mixers(
         CheckpointError: the file cannot be read.
         ConfigError: no block in it fits the manifold at n.
     """
-    from jpmhc import checkpoint, manifolds
+    from jpmhc import checkpoint
 
     tokens = integer("tokens", tokens, 1)
-    size = manifolds.get(manifold, parameters).raw_size(n)
+    compiler = _compiler.require("the projection of a trained mixer")
+    size = compiler.manifolds.get(manifold, parameters).raw_size(n)
     sections, _ = checkpoint.read(path)
     if section not in sections:
         raise ConfigError(
