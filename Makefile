@@ -42,11 +42,11 @@ docs: build ## write the dialect's pages from its definitions
 
 format: $(VENV)/.ready ## format C++ and Python
 	@git ls-files '*.cpp' '*.h' | xargs /usr/lib/llvm-22/bin/clang-format -i
-	@$(VENV)/bin/ruff format python test tools && $(VENV)/bin/ruff check --fix python test tools
+	@$(VENV)/bin/ruff format python test tools examples && $(VENV)/bin/ruff check --fix python test tools examples
 
 check-format: $(VENV)/.ready ## fail if a file is not formatted
 	@git ls-files '*.cpp' '*.h' | xargs /usr/lib/llvm-22/bin/clang-format --dry-run -Werror
-	@$(VENV)/bin/ruff format --check python test tools && $(VENV)/bin/ruff check python test tools
+	@$(VENV)/bin/ruff format --check python test tools examples && $(VENV)/bin/ruff check python test tools examples
 
 check-asan: ## every test under the address and undefined-behaviour sanitizers, kernels included
 	@$(MAKE) build BUILD=build-asan PRESET=asan

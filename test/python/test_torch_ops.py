@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """The custom ops of jpmhc.torch: opcheck, float64 references, errors, memory, threads."""
 
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +14,7 @@ import jpmhc.torch as jt  # noqa: E402
 from jpmhc import errors, manifolds  # noqa: E402
 from jpmhc.conformance.cases import load_cases  # noqa: E402
 from jpmhc.conformance.runner import error_of  # noqa: E402
-from jpmhc.torch import _engine, _side_path  # noqa: E402
+from jpmhc.torch import _engine, _projection, _side_path  # noqa: E402
 from jpmhc.torch._projection import encode  # noqa: E402
 from jpmhc.torch._streams import BlockOptions, hyper_connection  # noqa: E402
 
@@ -243,6 +244,16 @@ def test_threads_of_torch_are_used_and_change_nothing():
     finally:
         torch.set_num_threads(before)
     assert torch.equal(*results)
+
+
+def test_python_threads_at_once():
+    """Two threads compile and run the same and different functions; the lock is released."""
+    inputs = [torch.randn(300 + i % 3, 4, 4) for i in range(12)]
+    want = [jt.project(x, "stiefel", steps=3) for x in inputs]
+    _projection._project._kernels.clear()
+    with ThreadPoolExecutor(4) as pool:
+        got = list(pool.map(lambda x: jt.project(x, "stiefel", steps=3), inputs))
+    assert all(torch.equal(a, b) for a, b in zip(got, want, strict=True))
 
 
 def test_widths_share_a_kernel():

@@ -202,7 +202,9 @@ def _program_read_vjp(
     d_token: Traced | None,
     options: str,
 ) -> list[Traced]:
-    dx, d_read = emit("jpmhc.stream_read_vjp", [x, read, d_input], {}, [x.type, read.type])
+    rows, n, channels = x.shape
+    d_in = d_input.astype("f32").reshape(rows, 1, channels)
+    d_read = (x.astype("f32") * d_in).sum(2)
     chosen = _options(options)
     dz, *d_maps = emit(
         "jpmhc.stream_maps_vjp",
@@ -216,7 +218,11 @@ def _program_read_vjp(
         chosen.logits,
         [x.type, weight.type, *(value.type for value in (gain, shift) if value is not None)],
     )
-    dx = dx + dx_logits if d_token is None else d_token + dx + dx_logits
+    # The three parts of the streams' gradient meet in one pass.
+    dx = read.reshape(rows, n, 1) * d_in + dx_logits.astype("f32")
+    if d_token is not None:
+        dx = dx + d_token.astype("f32")
+    dx = dx.astype(x.dtype)
     return [dx, d_weight, *d_maps, *d_affine]
 
 
