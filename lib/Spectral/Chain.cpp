@@ -88,8 +88,9 @@ namespace {
 /// Solves one point after the other on one thread.
 class PointSolver {
 public:
-  PointSolver(const ChainModel &model, const ChainOptions &options)
-      : map(createChainMap(model)), options(options),
+  PointSolver(const ChainModel &model, const ChainOptions &options,
+              Progress &progress)
+      : map(createChainMap(model)), options(options), progress(progress),
         size(2 * model.getDepth()),
         tolerance(options.tolerance > 0
                       ? options.tolerance
@@ -124,6 +125,7 @@ private:
 
   std::unique_ptr<ChainMap> map;
   const ChainOptions &options;
+  Progress &progress;
   int64_t size;
   double tolerance;
   double residual = 0;
@@ -133,8 +135,14 @@ private:
 
 } // namespace
 
-/// Sets `next` and `residual`.
+/// Sets `next` and `residual`. After a wish to stop nothing is computed any
+/// more, and the loops run out.
 void PointSolver::evaluate(Complex w, const Vector &t) {
+  if (!progress.advance(0)) {
+    residual = HUGE_VAL;
+    next = t;
+    return;
+  }
   map->evaluate(w, t.data(), next.data());
   ++sweeps;
   residual = 0;
@@ -210,6 +218,10 @@ bool PointSolver::accelerate(Complex w, int64_t steps, double goal, Vector &t) {
 }
 
 void PointSolver::applyNewtonMatrix(const Vector &in, Vector &out) {
+  if (!progress.advance(0)) {
+    out = in;
+    return;
+  }
   out.resize(size);
   map->differentiate(in.data(), 0, out.data());
   ++sweeps;
@@ -480,7 +492,7 @@ Status jpmhc::spectral::solveChain(const ChainModel &model, int64_t count,
   int64_t size = 2 * model.getDepth();
   double scale = model.getScale(model.getDepth());
   auto solveChunk = [&](int64_t lo, int64_t hi, Progress &progress) {
-    PointSolver solver(model, options);
+    PointSolver solver(model, options, progress);
     Vector t(size), before, guess;
     bool warm = false, two = false;
     for (int64_t i = lo; i < hi; ++i) {

@@ -17,34 +17,15 @@ from numpy.typing import NDArray
 
 from jpmhc.bench.cases import Case, Growth, Maker, Prepared
 from jpmhc.spectra.automatic import singular_value_density
+from jpmhc.spectra.figure_one import panel_mixers
 from jpmhc.spectra.model import Layers
 from jpmhc.spectra.solvers import block_chain
 
 __all__ = ["PANEL", "cases", "growths", "numpy_density", "panel_cells"]
 
 
-def _orthogonal() -> NDArray[np.float64]:
-    skew = np.zeros((4, 4))
-    skew[np.triu_indices(4, 1)] = 0.5, -0.3, 0.8, 0.2, -0.6, 0.4
-    skew -= skew.T
-    return np.linalg.solve(np.eye(4) - skew, np.eye(4) + skew)
-
-
-def _gaussian() -> NDArray[np.float64]:
-    row, column = np.indices((4, 4))
-    a = np.sin(1 + 3 * row + 4 * column + row * column)
-    return a * np.sqrt(4 / (a * a).sum())
-
-
 #: The panel's mixers.
-PANEL = {
-    "identity": np.eye(4),
-    "bistochastic": np.array(
-        [[0.5, 0.5, 0, 0], [0.2, 0.4, 0.3, 0.1], [0, 0, 0.7, 0.3], [0.3, 0.1, 0, 0.6]]
-    ),
-    "orthogonal": _orthogonal(),
-    "gaussian": _gaussian(),
-}
+PANEL = panel_mixers()
 DEPTHS = (1, 2, 10)
 NOISE = 0.05
 
