@@ -10,7 +10,7 @@ VPY := $(VENV)/bin/python
 RUN := PYTHONPATH=$(BUILD)/python $(VPY)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build test demo bench docs format check-format check-asan check-tsan check-long clean
+.PHONY: help setup build test demo bench docs format check-format check-asan check-tsan check-long wheel clean
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -56,8 +56,13 @@ check-tsan: ## the runtime's and the compiler's unit tests under the thread sani
 	@$(MAKE) build BUILD=build-tsan PRESET=tsan
 	@PYTHONPATH=build-tsan/python $(VPY) test/run.py --build build-tsan --sanitizer thread --only unit
 
-check-long: build ## every test, those with a long form as often as a release asks for
+check-long: build ## every test, the long forms as often as a release asks for, then ten minutes of fuzzing
 	@JPMHC_TEST_LONG=1 $(RUN) test/run.py --build $(BUILD)
+	@$(MAKE) build BUILD=build-asan PRESET=asan
+	@$(VPY) test/fuzz/run.py --build build-asan --seconds $(or $(FUZZ_SECONDS),600)
+
+wheel: $(VENV)/.ready ## build an installable package into dist/
+	@$(VPY) -m pip wheel . --no-deps --wheel-dir dist
 
 clean: ## remove build folders and outputs
-	@rm -rf build build-asan build-tsan build-debug out
+	@rm -rf build build-asan build-tsan build-debug dist out

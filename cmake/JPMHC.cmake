@@ -20,7 +20,8 @@ set(JPMHC_SANITIZER "" CACHE STRING "address (with undefined behaviour) or threa
 set_property(CACHE JPMHC_SANITIZER PROPERTY STRINGS "" address thread)
 if(JPMHC_SANITIZER STREQUAL address)
   # vptr checks need RTTI, which LLVM is built without.
-  add_compile_options(-fsanitize=address,undefined -fno-sanitize=vptr,function -fno-sanitize-recover=all
+  # Coverage is for the fuzzers, which are built beside the tests.
+  add_compile_options(-fsanitize=address,undefined,fuzzer-no-link -fno-sanitize=vptr,function -fno-sanitize-recover=all
                       -fno-omit-frame-pointer -g1)
   add_link_options(-fsanitize=address,undefined -shared-libsan)
 elseif(JPMHC_SANITIZER STREQUAL thread)
