@@ -5,6 +5,12 @@
 using namespace mlir;
 using namespace jpmhc;
 
+LogicalResult LaunchOp::verify() {
+  if (int64_t grain = getGrain(); grain < 1)
+    return emitOpError("expected a grain of at least 1, got ") << grain;
+  return success();
+}
+
 LogicalResult LaunchOp::verifySymbolUses(SymbolTableCollection &symbols) {
   auto kernel =
       symbols.lookupNearestSymbolFrom<func::FuncOp>(*this, getKernelAttr());
@@ -23,24 +29,36 @@ LogicalResult LaunchOp::verifySymbolUses(SymbolTableCollection &symbols) {
   return success();
 }
 
+static bool agree(int64_t a, int64_t b) {
+  return a == b || ShapedType::isDynamic(a) || ShapedType::isDynamic(b);
+}
+
 LogicalResult GemmOp::verify() {
   auto a = cast<MemRefType>(getA().getType()),
        b = cast<MemRefType>(getB().getType()),
        c = cast<MemRefType>(getC().getType());
-  if (a.getRank() != c.getRank() || b.getRank() != c.getRank() ||
-      (c.getRank() != 2 && c.getRank() != 3))
+  int64_t rank = c.getRank();
+  if (a.getRank() != rank || b.getRank() != rank || (rank != 2 && rank != 3))
     return emitOpError(
                "expected three operands of rank 2 or of rank 3, got ranks ")
-           << a.getRank() << ", " << b.getRank() << " and " << c.getRank();
+           << a.getRank() << ", " << b.getRank() << " and " << rank;
+  if (a.getElementType() != b.getElementType())
+    return emitOpError("expected factors of one element type, got ")
+           << a.getElementType() << " and " << b.getElementType();
+  if (rank == 3 && (!agree(a.getDimSize(0), c.getDimSize(0)) ||
+                    !agree(b.getDimSize(0), c.getDimSize(0))))
+    return emitOpError("expected equal batches, got ")
+           << a.getDimSize(0) << ", " << b.getDimSize(0) << " and "
+           << c.getDimSize(0);
   auto dim = [](MemRefType t, bool transposed, unsigned i) {
     return t.getShape().take_back(2)[transposed ? 1 - i : i];
   };
   int64_t m = dim(a, getTransA(), 0), k = dim(a, getTransA(), 1),
           k2 = dim(b, getTransB(), 0), n = dim(b, getTransB(), 1);
-  if (k != k2)
+  if (!agree(k, k2))
     return emitOpError("expected equal inner sizes, got ")
            << k << " and " << k2;
-  if (m != dim(c, false, 0) || n != dim(c, false, 1))
+  if (!agree(m, dim(c, false, 0)) || !agree(n, dim(c, false, 1)))
     return emitOpError("expected a result of ")
            << m << "x" << n << ", got " << dim(c, false, 0) << "x"
            << dim(c, false, 1);

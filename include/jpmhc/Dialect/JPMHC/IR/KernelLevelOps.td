@@ -21,6 +21,7 @@ def JPMHC_LaunchOp : JPMHC_Op<"launch", [DeclareOpInterfaceMethods<SymbolUserOpI
   let assemblyFormat = [{
     $kernel `rows` `(` $lower `,` $upper `)` `grain` $grain `(` $args `)` attr-dict `:` type($args)
   }];
+  let hasVerifier = 1;
 }
 
 def JPMHC_LaunchArgumentOp : JPMHC_Op<"launch_argument", [Pure, AllTypesMatch<["value", "result"]>]> {

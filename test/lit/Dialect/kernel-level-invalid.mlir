@@ -1,0 +1,74 @@
+// RUN: jpmhc-opt %s --split-input-file --verify-diagnostics
+
+func.func @launch(%i: index) {
+  // expected-error@+1 {{expected the name of a kernel, got @nothing}}
+  jpmhc.launch @nothing rows(%i, %i) grain 1() :
+  return
+}
+
+// -----
+
+func.func private @kernel(index, index, memref<4xf32>)
+func.func @launch(%i: index) {
+  // expected-error@+1 {{expected 3 arguments including the bounds, got 2}}
+  jpmhc.launch @kernel rows(%i, %i) grain 1() :
+  return
+}
+
+// -----
+
+func.func private @kernel(index, index, memref<4xf32>)
+func.func @launch(%i: index, %x: memref<5xf32>) {
+  // expected-error@+1 {{expected an argument of type 'memref<4xf32>', got 'memref<5xf32>'}}
+  jpmhc.launch @kernel rows(%i, %i) grain 1(%x) : memref<5xf32>
+  return
+}
+
+// -----
+
+func.func private @kernel(index, index, memref<4xf32>)
+func.func @launch(%i: index, %x: memref<4xf32>) {
+  // expected-error@+1 {{expected a grain of at least 1, got 0}}
+  jpmhc.launch @kernel rows(%i, %i) grain 0(%x) : memref<4xf32>
+  return
+}
+
+// -----
+
+func.func @gemm(%a: memref<8x4xf32>, %b: memref<4xf32>, %c: memref<8x16xf32>) {
+  // expected-error@+1 {{expected three operands of rank 2 or of rank 3, got ranks 2, 1 and 2}}
+  jpmhc.gemm %a, %b, %c : memref<8x4xf32>, memref<4xf32>, memref<8x16xf32>
+  return
+}
+
+// -----
+
+func.func @gemm(%a: memref<8x4xf32>, %b: memref<4x16xbf16>, %c: memref<8x16xf32>) {
+  // expected-error@+1 {{expected factors of one element type, got 'f32' and 'bf16'}}
+  jpmhc.gemm %a, %b, %c : memref<8x4xf32>, memref<4x16xbf16>, memref<8x16xf32>
+  return
+}
+
+// -----
+
+func.func @gemm(%a: memref<2x8x4xf32>, %b: memref<3x4x16xf32>, %c: memref<2x8x16xf32>) {
+  // expected-error@+1 {{expected equal batches, got 2, 3 and 2}}
+  jpmhc.gemm %a, %b, %c : memref<2x8x4xf32>, memref<3x4x16xf32>, memref<2x8x16xf32>
+  return
+}
+
+// -----
+
+func.func @gemm(%a: memref<8x4xf32>, %b: memref<5x16xf32>, %c: memref<8x16xf32>) {
+  // expected-error@+1 {{expected equal inner sizes, got 4 and 5}}
+  jpmhc.gemm %a, %b, %c : memref<8x4xf32>, memref<5x16xf32>, memref<8x16xf32>
+  return
+}
+
+// -----
+
+func.func @gemm(%a: memref<8x4xf32>, %b: memref<4x16xf32>, %c: memref<8x15xf32>) {
+  // expected-error@+1 {{expected a result of 8x16, got 8x15}}
+  jpmhc.gemm %a, %b, %c : memref<8x4xf32>, memref<4x16xf32>, memref<8x15xf32>
+  return
+}
