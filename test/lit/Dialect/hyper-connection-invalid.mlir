@@ -267,3 +267,14 @@ func.func @f(%x: tensor<8x4x16xf32>, %h: tensor<8x4x4xf32>, %q: tensor<8x4xf32>,
   %o = jpmhc.stream_write %x, %h, %q, %y : tensor<8x4x16xf32>, tensor<8x4x4xf32>, tensor<8x4xf32>, tensor<8x15xf32>
   return
 }
+
+// -----
+
+func.func @f(%x: tensor<8x4x16xf32>, %w: tensor<48x64xf32>) {
+  // expected-error @+1 {{expected a region that ends with jpmhc.yield, got llvm.unreachable}}
+  %out = jpmhc.hyper_connection %x, %w <"stiefel"> <layer> <softmax> {
+  ^bb0(%in: tensor<8x16xf32>):
+    llvm.unreachable
+  } : (tensor<8x4x16xf32>, tensor<48x64xf32>) -> tensor<8x4x16xf32>
+  return
+}

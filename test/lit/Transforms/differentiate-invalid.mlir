@@ -158,3 +158,15 @@ func.func @captured(%x: tensor<4xf32>, %s: f32) -> f32 {
   %y, %ds = jpmhc.vjp @f(%x, %s) cotangents(%x) wrt [1] : (tensor<4xf32>, f32, tensor<4xf32>) -> (tensor<4xf32>, f32)
   return %ds : f32
 }
+
+// -----
+
+func.func private @f(%q: tensor<1x4x2x8xf32>) -> tensor<1x2x4xf32> {
+  // expected-error @+1 {{expected no gradient with respect to the log-sum-exp, which has no reverse-mode rule}}
+  %out, %lse = jpmhc.attention %q, %q, %q : (tensor<1x4x2x8xf32>, tensor<1x4x2x8xf32>, tensor<1x4x2x8xf32>) -> (tensor<1x4x2x8xf32>, tensor<1x2x4xf32>)
+  return %lse : tensor<1x2x4xf32>
+}
+func.func @log_sum_exp(%q: tensor<1x4x2x8xf32>, %d: tensor<1x2x4xf32>) -> tensor<1x4x2x8xf32> {
+  %y, %dq = jpmhc.vjp @f(%q) cotangents(%d) wrt [0] : (tensor<1x4x2x8xf32>, tensor<1x2x4xf32>) -> (tensor<1x2x4xf32>, tensor<1x4x2x8xf32>)
+  return %dq : tensor<1x4x2x8xf32>
+}
