@@ -2,16 +2,16 @@
 
 func.func @launch(%i: index) {
   // expected-error@+1 {{expected the name of a kernel, got @nothing}}
-  jpmhc.launch @nothing rows(%i, %i) grain 1() :
+  jpmhc.launch @nothing rows(%i, %i) grain 1(%i) : index
   return
 }
 
 // -----
 
 func.func private @kernel(index, index, memref<4xf32>)
-func.func @launch(%i: index) {
-  // expected-error@+1 {{expected 3 arguments including the bounds, got 2}}
-  jpmhc.launch @kernel rows(%i, %i) grain 1() :
+func.func @launch(%i: index, %x: memref<4xf32>) {
+  // expected-error@+1 {{expected 3 arguments including the bounds, got 4}}
+  jpmhc.launch @kernel rows(%i, %i) grain 1(%x, %x) : memref<4xf32>, memref<4xf32>
   return
 }
 
