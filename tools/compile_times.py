@@ -3,9 +3,9 @@
 
     PYTHONPATH=build/python .venv/bin/python tools/compile_times.py
 
-Each number is the shortest of several processes, each of which has imported jpmhc before it begins;
-cold ones have an empty cache. Times are wall-clock seconds, on as many threads as
-`JPMHC_NUM_THREADS` says.
+Each number is the least of several processes, each of which has imported jpmhc before it begins;
+cold ones have no cache. Beside the time that passed stands that of all processors together, which
+hardly depends on what else the machine does.
 """
 
 from __future__ import annotations
@@ -18,8 +18,6 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
-
-import numpy as np
 
 import jpmhc
 from jpmhc import nn
@@ -83,10 +81,10 @@ CASES: dict[str, Callable[[], Callable[[], object]]] = {
 def run_one(name: str) -> None:
     """Compiles a case and prints what that took."""
     build = CASES[name]()
-    began = time.perf_counter()
+    began, used = time.perf_counter(), time.process_time()
     result = build()
-    seconds = time.perf_counter() - began
-    print(json.dumps({"seconds": seconds, **result.compilation}))
+    seconds, cpu = time.perf_counter() - began, time.process_time() - used
+    print(json.dumps({"seconds": seconds, "cpu": cpu, **result.compilation}))
 
 
 def measure(name: str, cache: str) -> dict[str, float]:
@@ -97,9 +95,10 @@ def measure(name: str, cache: str) -> dict[str, float]:
     return json.loads(said.stdout)
 
 
-def fastest(name: str, cache: str, times: int) -> dict[str, float]:
-    """The run of least time."""
-    return min((measure(name, cache) for _ in range(times)), key=lambda run: run["seconds"])
+def least(name: str, cache: str, times: int) -> dict[str, float]:
+    """The least of every number."""
+    runs = [measure(name, cache) for _ in range(times)]
+    return {key: min(run[key] for run in runs) for key in runs[0]}
 
 
 def main() -> None:
@@ -111,18 +110,18 @@ def main() -> None:
     if given.case:
         run_one(given.case)
         return
-    print(f"{jpmhc.get_num_threads()} threads; numpy {np.__version__}")
-    print(
-        "| | kernels | cold | lowering | code | linking | cached |\n|---|---|---|---|---|---|---|"
-    )
+    print(f"on {jpmhc.get_num_threads()} threads, in seconds (all processors together)\n")
+    columns = ["", "kernels", "cold", "lowering", "code", "linking", "cached"]
+    print("| " + " | ".join(columns) + " |\n|" + "---|" * len(columns))
     for name in CASES:
-        cold = fastest(name, "", given.times)
+        cold = least(name, "", given.times)
         with tempfile.TemporaryDirectory() as cache:
             measure(name, cache)
-            warm = fastest(name, cache, given.times)
-        parts = (cold[f"{part}_seconds"] for part in ("lowering", "code", "link"))
-        cells = [f"{value:.2f} s" for value in (cold["seconds"], *parts)]
-        row = [name, str(cold["compiled_kernels"]), *cells, f"{1e3 * warm['seconds']:.0f} ms"]
+            warm = least(name, cache, given.times)
+        cells = [f"{cold['seconds']:.2f} ({cold['cpu']:.2f})"]
+        cells += [f"{cold[f'{part}_seconds']:.2f}" for part in ("lowering", "code", "link")]
+        cells += [f"{warm['seconds']:.3f} ({warm['cpu']:.3f})"]
+        row = [name, str(cold["compiled_kernels"]), *cells]
         print("| " + " | ".join(row) + " |", flush=True)
 
 
