@@ -171,6 +171,8 @@ def test_operator_against_its_matrix(attention, width):
     assert not np.triu(matrix, 1).any()
     np.testing.assert_allclose(operator.eigenvalues(), np.diag(matrix), atol=1e-14)
     assert operator.frobenius_squared() == pytest.approx(np.sum(matrix**2))
+    bare = operators.SidePathOperator(9, 2, 0.0, "uniform", residual=0.0)
+    assert bare.frobenius_squared() == pytest.approx(np.sum(bare.dense() ** 2))
     found = operators.largest_singular_values(operator, 3)
     # A value that repeats is found once: compare with the distinct ones.
     values = np.linalg.svd(matrix, compute_uv=False)
@@ -189,6 +191,12 @@ def test_given_attention_and_large_contexts():
     assert large.method == "Golub-Kahan" and large.converged.all()
     # 1·e₁ᵀ/2.5 has the norm √T/2.5; the rest adds at most (1 + g‖M‖)/2.5.
     assert abs(large.values[0] - math.sqrt(8192) / 2.5) < (1 + 0.5 * 2.5) / 2.5
+
+
+def test_long_calls_hand_on_their_results_and_errors():
+    assert operators._interruptible(lambda: np.arange(3)).tolist() == [0, 1, 2]
+    with pytest.raises(np.linalg.LinAlgError):
+        operators._interruptible(lambda: np.linalg.inv(np.zeros((2, 2))))
 
 
 @pytest.mark.parametrize(
@@ -318,7 +326,7 @@ def test_every_manifold_can_be_drawn(manifold):
     assert found.values.shape == (3, 8)
 
 
-def test_mixers_of_a_checkpoint(tmp_path):
+def test_mixers_of_a_checkpoint(tmp_path, capsys):
     model = nn.HyperConnection(lambda x: x, 8, manifold="birkhoff").init(3)
     checkpoint.save(tmp_path / "m.safetensors", {"model": {
         f"layers.{k}.{name}": array for k in (2, 10) for name, array in model.state_dict().items()
@@ -332,6 +340,10 @@ def test_mixers_of_a_checkpoint(tmp_path):
         tmp_path / "m.safetensors", manifold="birkhoff", n=4, tokens=5
     )
     assert drawn["layers.2"].shape == (5, 4, 4) and np.ptp(drawn["layers.2"], axis=0).max() > 0
+    arguments = ["--checkpoint", str(tmp_path / "m.safetensors"), "--samples", "8", "--quiet"]
+    assert cli.main(["monte-carlo", "--manifold", "birkhoff", *arguments]) == 0
+    assert "8 samples of N = 100" in capsys.readouterr().out
+    assert cli.main(["monte-carlo", *arguments]) == 1
     with pytest.raises(ConfigError, match="rows for n = 3"):
         spectra.checkpoint_mixers(tmp_path / "m.safetensors", manifold="birkhoff", n=3)
 

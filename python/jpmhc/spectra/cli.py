@@ -271,27 +271,45 @@ def _add_monte_carlo(sub: argparse.ArgumentParser) -> None:
     add("--seed", type=int, default=0)
     add("--haar", action="store_true", help="a random rotation after each layer")
     add("--manifold", help="draw the mixers of each sample from it, in place of --mixer")
+    add(
+        "--checkpoint",
+        type=Path,
+        metavar="FILE",
+        help="take the layers of a trained model of that manifold, for random tokens",
+    )
     add("--streams", type=int, default=4, metavar="N", help="of the drawn mixers")
     add("--scale", type=float, default=1.0, help="of the raw numbers of the drawn mixers")
+
+
+def _sampled_mixers(options: argparse.Namespace) -> tuple[Any, Any]:
+    """Mixers [L, q, q], or of each sample, and variances."""
+    from jpmhc.spectra import checkpoint_mixers, draw_mixers
+
+    if options.manifold is None:
+        if options.checkpoint is not None:
+            raise ConfigError("--checkpoint", expected="--manifold NAME beside it", given="none")
+        return _mixers(options)
+    if options.mixer or options.depth < 1:
+        given = options.mixer or options.depth
+        raise ConfigError("--manifold", expected="no --mixer, --depth above 0", given=given)
+    sigma2 = options.sigma2[0] if len(options.sigma2) == 1 else options.sigma2
+    streams, samples, seed = options.streams, options.samples, options.seed
+    if options.checkpoint is not None:
+        blocks = checkpoint_mixers(
+            options.checkpoint, manifold=options.manifold, n=streams, tokens=samples, seed=seed
+        )
+        return np.stack(list(blocks.values()) * options.depth, 1), sigma2
+    count = samples * options.depth
+    drawn = draw_mixers(options.manifold, streams, count, scale=options.scale, seed=seed)
+    return drawn.reshape(samples, options.depth, streams, streams), sigma2
 
 
 def _run_monte_carlo(
     options: argparse.Namespace, progress: Callable[[int, int], None] | None
 ) -> Report:
-    from jpmhc.spectra import draw_mixers, monte_carlo
+    from jpmhc.spectra import monte_carlo
 
-    if options.manifold is None:
-        mixers, sigma2 = _mixers(options)
-    else:
-        if options.mixer or options.depth < 1:
-            given = options.mixer or options.depth
-            raise ConfigError("--manifold", expected="no --mixer, --depth above 0", given=given)
-        count = options.samples * options.depth
-        drawn = draw_mixers(
-            options.manifold, options.streams, count, scale=options.scale, seed=options.seed
-        )
-        mixers = drawn.reshape(options.samples, options.depth, *drawn.shape[1:])
-        sigma2 = options.sigma2[0] if len(options.sigma2) == 1 else options.sigma2
+    mixers, sigma2 = _sampled_mixers(options)
     found = monte_carlo(
         mixers,
         sigma2,
@@ -503,7 +521,8 @@ _COMMANDS = (
         "monte-carlo",
         "singular values of sampled products",
         "  jpmhc-spectra monte-carlo --mixer bistochastic --depth 10 --sigma2 0.005\n"
-        "  jpmhc-spectra monte-carlo --manifold stiefel --depth 10 --sigma2 0.005 -o out",
+        "  jpmhc-spectra monte-carlo --manifold stiefel --depth 10 --sigma2 0.005 -o out\n"
+        "  jpmhc-spectra monte-carlo --manifold birkhoff --checkpoint model.safetensors",
         _add_monte_carlo,
         _run_monte_carlo,
     ),

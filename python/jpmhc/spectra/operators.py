@@ -7,7 +7,9 @@ triBox_b, two causal box filters (equations 1–3); D makes the rows sum to 1, o
 
 from __future__ import annotations
 
+import dataclasses
 import functools
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -230,7 +232,7 @@ class SidePathOperator:
 
     def eigenvalues(self) -> np.ndarray:
         """The T eigenvalues, in order of tokens: the operator is triangular, so they are its
-        diagonal. M_tt = 1/w_t² Σ_{i<w_t, …} reduces to w_t⁻² as only i = j = t meets both boxes."""
+        diagonal, of which triBox's is w_t⁻² and that of a box w_t⁻¹."""
         diagonal = self.residual + self.gate / _widths(self.tokens, self.width) ** 2.0
         if isinstance(self.attention, np.ndarray):
             diagonal = diagonal + np.diag(self.attention)
@@ -242,14 +244,36 @@ class SidePathOperator:
         return self._scale * diagonal
 
     def frobenius_squared(self) -> float:
-        """‖·‖_F² exactly, from columns 512 at a time."""
-        total = 0.0
+        """‖·‖_F² exactly. Once every window is full, each row is the one before, moved by a place
+        (a sink then is outside of triBox's window): one such row stands for all."""
+        if isinstance(self.attention, np.ndarray):
+            return float(np.sum(self.dense() ** 2))
+        full = max(2 * self.width, self.window if self.attention == "local" else 1)
+        uniform = self.attention == "uniform"
+        if uniform and self.residual == self.gate == 0:
+            return float(np.sum(1 / np.arange(1, self.tokens + 1)))
+        first = dataclasses.replace(
+            self,
+            tokens=min(self.tokens, full),
+            attention="none" if uniform else self.attention,
+            row_stochastic=False,
+        )
+        rows = first._row_energies()
+        total = rows.sum() + (self.tokens - len(rows)) * rows[-1]
+        if uniform:
+            # Row t adds 1/(t+1) everywhere to a row of the sum ι + g.
+            weight = 2 * (self.residual + self.gate) + 1
+            total += weight * float(np.sum(1 / np.arange(1, self.tokens + 1)))
+        return float(self._scale**2 * total)
+
+    def _row_energies(self) -> np.ndarray:
+        """Squared norms [T] of the rows, from columns 512 at a time."""
+        total = np.zeros(self.tokens)
         for start in range(0, self.tokens, 512):
             stop = min(start + 512, self.tokens)
-            # The operator is causal: column s is zero before row s.
             unit = np.zeros((self.tokens, stop - start))
             unit[np.arange(start, stop), np.arange(stop - start)] = 1
-            total += float(np.sum(self.apply(unit) ** 2))
+            total += np.sum(self.apply(unit) ** 2, axis=1)
         return total
 
 
@@ -301,9 +325,33 @@ def singular_values(
     """
     if operator.tokens > MOST_DENSE:
         return largest_singular_values(operator, count, tolerance=tolerance, seed=seed)
-    values = np.linalg.svd(operator.dense(), compute_uv=False)
+    values = _interruptible(lambda: np.linalg.svd(operator.dense(), compute_uv=False))
     shape = values.shape
     return SingularValues(values, np.zeros(shape), "dense", 0, np.ones(shape, bool))
+
+
+def _interruptible(work: Callable[[], np.ndarray]) -> np.ndarray:
+    """The result of a long call into a library, which Ctrl-C does not wait for.
+
+    Signals reach Python between its own steps only: the call runs on another thread. After Ctrl-C
+    it is left to end by itself.
+    """
+    results: list[np.ndarray] = []
+    failures: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            results.append(work())
+        except BaseException as error:
+            failures.append(error)
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    while thread.is_alive():
+        thread.join(0.1)
+    if failures:
+        raise failures[0]
+    return results[0]
 
 
 def largest_singular_values(
@@ -391,7 +439,7 @@ def tribox_norms(tokens: int, width: int) -> dict[str, float]:
     """
     operator = SidePathOperator(tokens, width, gate=1.0, residual=0.0, row_stochastic=False)
     ones = np.ones(tokens)
-    largest = largest_singular_values(operator, 1, tolerance=1e-10)
+    largest = largest_singular_values(operator, 1, tolerance=1e-8)
     return {
         "one": float(operator.apply_adjoint(ones).max()),
         "inf": float(operator.apply(ones).max()),

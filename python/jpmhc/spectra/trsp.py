@@ -328,7 +328,7 @@ def _coverage(tokens: int, layers: int, exponent: float) -> dict[str, Any]:
 def _band(layer: int, tokens: int, gate: float, attention: str) -> dict[str, Any]:
     width = min(2**layer, tokens)
     operator = SidePathOperator(tokens, width, gate, attention)
-    found = singular_values(operator, 8)
+    found = singular_values(operator, 8, tolerance=1e-6)
     dense = found.method == "dense"
     norms = tribox_norms(tokens, width)
     return {
