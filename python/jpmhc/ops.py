@@ -8,6 +8,7 @@ raised as a typed error at the user's line.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -244,9 +245,16 @@ def swiglu(x: Any, gate: Any, up: Any, down: Any) -> Tensor:
 
 
 def embedding(table: Any, ids: Any) -> Tensor:
-    """Rows of a table; an id outside of it is an error when it runs.
+    """Rows of a table.
+
+    Ids that come from an argument, by reshapes, slices and calls too, are checked before each
+    run. Ids that the program computes are not: one outside of the table gives a row of NaN and
+    adds nothing to the gradient of the table.
 
     Shapes: table [V, D], ids [...] of i32 or i64 → [..., D].
+
+    Raises:
+        RangeError: on a run, naming the first id outside of the table and the table's size.
     """
     table, ids = as_tensor(table), as_tensor(ids)
     if table.ndim:
@@ -269,7 +277,7 @@ def _cross_entropy(name: str, logits: Any, target: Any, ignore_index: int) -> Te
     if logits.ndim:
         require_ids(target, logits.shape[-1], ignore_index)
     if logits.ndim > 2:
-        logits = elementwise.reshape(logits, (-1 if logits.size else 0, logits.shape[-1]))
+        logits = elementwise.reshape(logits, (math.prod(logits.shape[:-1]), logits.shape[-1]))
         target = elementwise.reshape(target, (target.size,))
     return emit(
         name, [logits, target], {"ignore_index": _text.i64(ignore_index)}, [tensor_type((), "f32")]
@@ -278,6 +286,9 @@ def _cross_entropy(name: str, logits: Any, target: Any, ignore_index: int) -> Te
 
 def softmax_cross_entropy(logits: Any, target: Any, *, ignore_index: int = -100) -> Tensor:
     """Mean of ``-log softmax(logits)[target]`` over targets that are not ignored; 0 without any.
+
+    Targets are checked like the ids of `embedding`; one that the program computes and that is no
+    class makes the loss, and the gradient of its row, NaN.
 
     Shapes: logits [..., V], target [...] of i32 or i64 → [].
     """

@@ -4,6 +4,7 @@
 import copy
 import gzip
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -143,3 +144,15 @@ def test_missing_attribute_is_a_failure_not_a_crash(tmp_path):
     path = write(tmp_path / "c.json", case(op="box", attrs={}))
     outcome = run_case(load_cases(path)[0])
     assert outcome.status == "failed" and "width" in outcome.reason
+
+
+VECTORS = sorted((Path(__file__).parents[1] / "data" / "vectors").glob("*.json.gz"))
+
+
+@pytest.mark.parametrize("path", VECTORS, ids=lambda path: path.name.split(".")[0])
+def test_every_case_holds_in_f32(path, capsys):
+    """A minute on two cores, nearly all of it compilation."""
+    status = command.main([str(path), "--jobs", "2"])
+    lines = capsys.readouterr().out.splitlines()
+    assert status == 0, "\n".join(lines)
+    assert int(lines[-1].split()[0]) > 0

@@ -122,6 +122,25 @@ def test_ids_are_checked_through_functions_and_derivatives():
             evaluate(ids, target)
 
 
+def test_computed_ids_outside_the_table_reach_only_their_row():
+    table = RNG.standard_normal((5, 3)).astype(np.float32)
+    ids, ones = np.array([0, 3, 1], np.int32), np.ones((3, 3), np.float32)
+
+    def lookup(table, ids):
+        return jpmhc.ops.embedding(table, ids * 2)  # 0, 6, 2
+
+    rows, gradient = jpmhc.vjp(lookup, wrt=0)(ones, table, ids)
+    np.testing.assert_array_equal(rows[[0, 2]], table[[0, 2]])
+    assert np.isnan(rows[1]).all()
+    np.testing.assert_array_equal(gradient.sum(axis=1), [3, 0, 3, 0, 0])
+
+    def loss(logits, targets):
+        return jpmhc.ops.softmax_cross_entropy(logits, targets * 2)
+
+    value, slope = jpmhc.value_and_grad(loss, wrt=0)(table.T.copy(), ids)
+    assert np.isnan(value) and np.isnan(slope[1]).all() and np.isfinite(slope[[0, 2]]).all()
+
+
 # ---- hyper-connections ----
 
 
