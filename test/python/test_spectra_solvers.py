@@ -314,3 +314,40 @@ def test_singular_layers_and_layers_without_noise():
     # Half of the mass lies at zero.
     g = spectra.greens_function([projector, STOCHASTIC, projector], [0, 0.1, 0], 1e-8j)
     assert abs(1e-8j * g - 0.5) < 1e-3
+
+
+def matrix_argument():
+    real = np.diag([1.0, 0.5, 0.2, 0.8])
+    real += 0.1 * np.array([[0, 1, 0, 2], [1, 0, 3, 0], [0, 3, 0, 1], [2, 0, 1, 0]])
+    imaginary = 0.3 * np.eye(4)
+    imaginary[:2, :2] += [[0.05, 0.05], [0.05, 0.1]]
+    imaginary[2, 2] += 0.05
+    imaginary[3, 3] += 0.05
+    return real + 1j * imaginary
+
+
+def test_one_layer_at_a_matrix_is_that_of_samples():
+    b, p, sigma2 = matrix_argument(), 100, 0.5
+    found = spectra.operator_layer(GAUSSIAN, sigma2, b)
+    rng = np.random.default_rng(7)
+    blocks = []
+    for _ in range(8):
+        y = np.kron(GAUSSIAN, np.eye(p)) + rng.standard_normal((4 * p, 4 * p)) * np.sqrt(
+            sigma2 / (4 * p)
+        )
+        inverse = np.linalg.inv(np.kron(b, np.eye(p)) - y.T @ y)
+        blocks.append(np.einsum("iaja->ij", inverse.reshape(4, p, 4, p)) / p)
+    allowed = 4 * np.std(blocks, axis=0).max() / np.sqrt(8) + 1 / (4 * p)
+    assert allowed < 0.03
+    assert np.abs(np.mean(blocks, axis=0) - found).max() < allowed
+
+
+def test_one_layer_at_a_number_is_the_block_of_the_chain():
+    z = 0.6 + 0.1j
+    found = spectra.operator_layer(STOCHASTIC, 0.05, z * np.eye(4))
+    assert np.abs(found - spectra.operator_valued([STOCHASTIC], 0.05, z)).max() < 1e-10
+    assert abs(np.trace(found) / 4 - (0.675431710422 - 1.941842239101j)) < 1e-11
+    with pytest.raises(errors.ConfigError, match="positive definite"):
+        spectra.operator_layer(STOCHASTIC, 0.05, np.eye(4))
+    with pytest.raises(errors.ShapeError, match="shape"):
+        spectra.operator_layer(STOCHASTIC, 0.05, 1j * np.eye(3))
