@@ -271,11 +271,27 @@ void KernelBuilder::columns(Val n, Body body) { rows(n, body); }
 void KernelBuilder::rowChunks(Val n, int64_t partials,
                               function_ref<void(Val, Val, Val)> body) {
   Val count = index(partials);
-  Val size = (n + (partials - 1.0)) / count;
+  Val tiles =
+      (n + (double(partials * lanes()) - 1)) / index(partials * lanes());
+  Val size = tiles * index(lanes());
   rows(count, [&](Val chunk) {
     Val lower = min(chunk * size, n);
     body(chunk, lower, min(lower + size, n));
   });
+  auto loop = cast<scf::ParallelOp>(*std::prev(builder.getInsertionPoint()));
+  if (std::optional<int64_t> known = getConstantIntValue(Value(n)))
+    loop->setAttr("jpmhc.chunks", builder.getI64IntegerAttr(*known));
+}
+
+void KernelBuilder::rowTiles(Val n, int64_t step, Body body) {
+  scf::ParallelOp::create(
+      builder, loc, ValueRange{index(0)}, ValueRange{n},
+      ValueRange{index(step)}, [&](OpBuilder &inner, Location, ValueRange ivs) {
+        OpBuilder::InsertionGuard guard(builder);
+        builder.setInsertionPoint(inner.getInsertionBlock(),
+                                  inner.getInsertionPoint());
+        body(wrap(ivs[0]));
+      });
 }
 
 void KernelBuilder::blocks(Val n, int64_t size,
@@ -554,40 +570,32 @@ void KernelBuilder::laneBlocks(int64_t size,
     body(index(whole), size - whole);
 }
 
-static Value prefixMask(KernelBuilder &k, int64_t count) {
-  auto type = VectorType::get({k.lanes()}, k.builder.getI1Type());
-  return vector::ConstantMaskOp::create(k.builder, k.loc, type,
-                                        ArrayRef<int64_t>{count});
-}
-
-/// `lanes` contiguous elements as f32, of which the first `count` exist; the
-/// others are 0.
+/// `lanes` contiguous elements as f32, of which the first `count` exist.
 Val KernelBuilder::loadLanes(Value memref, ArrayRef<Val> indices,
                              int64_t count) {
   Type element = cast<MemRefType>(memref.getType()).getElementType();
-  auto type = VectorType::get({lanes()}, element);
-  SmallVector<Value> position = values(indices);
-  Value loaded;
-  if (count == lanes()) {
-    loaded = vector::LoadOp::create(builder, loc, type, memref, position);
-  } else {
-    Value zero =
-        arith::ConstantOp::create(builder, loc, builder.getZeroAttr(type));
-    loaded = vector::MaskedLoadOp::create(builder, loc, type, memref, position,
-                                          prefixMask(*this, count), zero);
-  }
-  return convert(wrap(loaded), builder.getF32Type());
+  auto type = VectorType::get({count}, element);
+  Val loaded = convert(
+      wrap(vector::LoadOp::create(builder, loc, type, memref, values(indices))),
+      builder.getF32Type());
+  if (count == lanes())
+    return loaded;
+  SmallVector<int64_t> positions; // the others repeat the last
+  for (int64_t i = 0; i < lanes(); ++i)
+    positions.push_back(std::min(i, count - 1));
+  return wrap(
+      vector::ShuffleOp::create(builder, loc, loaded, loaded, positions));
 }
 
 void KernelBuilder::storeLanes(Val value, Value memref, ArrayRef<Val> indices,
                                int64_t count) {
+  if (count < lanes())
+    value = wrap(vector::ShuffleOp::create(
+        builder, loc, value, value,
+        llvm::to_vector(llvm::seq<int64_t>(0, count))));
   Val stored =
       convert(value, cast<MemRefType>(memref.getType()).getElementType());
-  if (count == lanes())
-    vector::StoreOp::create(builder, loc, stored, memref, values(indices));
-  else
-    vector::MaskedStoreOp::create(builder, loc, memref, values(indices),
-                                  prefixMask(*this, count), stored);
+  vector::StoreOp::create(builder, loc, stored, memref, values(indices));
 }
 
 /// {first + lane (at most the last that exists), indices..., column}
@@ -647,6 +655,46 @@ void KernelBuilder::storeTransposed(Tokens tokens, Value columns, Val factor,
       storeLanes(square[lane], memref, tokenRow(tokens, lane, indices, first),
                  count);
   });
+}
+
+SmallVector<Val> KernelBuilder::loadColumns(Tokens tokens, Value memref,
+                                            int64_t offset, int64_t size) {
+  SmallVector<Val> columns;
+  if (!canTranspose()) {
+    for (int64_t c = 0; c < size; ++c)
+      columns.push_back(loadTokens(tokens, memref, {index(offset + c)}));
+    return columns;
+  }
+  for (int64_t done = 0; done < size; done += lanes()) {
+    int64_t count = std::min(lanes(), size - done);
+    SmallVector<Val> square;
+    for (int64_t lane = 0; lane < lanes(); ++lane)
+      square.push_back(loadLanes(
+          memref, tokenRow(tokens, lane, {}, index(offset + done)), count));
+    transposeSquare(*this, square);
+    columns.append(square.begin(), square.begin() + count);
+  }
+  return columns;
+}
+
+void KernelBuilder::storeColumns(Tokens tokens, ArrayRef<Val> columns,
+                                 Value memref, int64_t offset) {
+  int64_t size = columns.size();
+  if (!canTranspose()) {
+    for (int64_t c = 0; c < size; ++c)
+      storeTokens(tokens, columns[c], memref, {index(offset + c)});
+    return;
+  }
+  for (int64_t done = 0; done < size; done += lanes()) {
+    int64_t count = std::min(lanes(), size - done);
+    SmallVector<Val> square(columns.slice(done, count));
+    square.resize(lanes(), square.back());
+    transposeSquare(*this, square);
+    // Last lane first, for the reason given in storeTokens.
+    for (int64_t lane = lanes() - 1; lane >= 0; --lane)
+      storeLanes(square[lane], memref,
+                 tokenRow(tokens, lane, {}, index(offset + done)), count);
+  }
 }
 
 Val KernelBuilder::loadLanes(Value memref, ArrayRef<Val> indices) {
@@ -732,7 +780,7 @@ void KernelBuilder::prefetchChannels(Channels channels, Value memref,
   for (int64_t i = 0; i < groupSize(); i += kLine / bytes) {
     position.back() = channels.first + static_cast<double>(i);
     memref::PrefetchOp::create(builder, loc, memref, values(position), isWrite,
-                               (std::getenv("SP_HINT")?std::atoi(std::getenv("SP_HINT")):3), /*isDataCache=*/true);
+                               /*localityHint=*/3, /*isDataCache=*/true);
   }
 }
 

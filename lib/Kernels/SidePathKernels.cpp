@@ -29,8 +29,7 @@ namespace {
 
 /// Tokens that a CPU fetches ahead: rows of a group lie a whole token apart,
 /// which hardware does not foresee.
-inline int knob(const char *n, int d) { auto *e = std::getenv(n); return e ? std::atoi(e) : d; }
-#define kAhead (double)knob("SP_AHEAD", 16)
+constexpr double kAhead = 16;
 
 /// Emits a filter over [batch, T, D], forward or adjoint, one pass or two.
 /// `use` gets its value at each token.
@@ -60,7 +59,7 @@ public:
     tokens = shape[1];
     depth = shape[2];
     groups = llvm::divideCeil(depth, k.groupSize());
-    subBlock = k.groupSize() == 1 ? 8 : knob("SP_SUB",32);
+    subBlock = k.groupSize() == 1 ? 8 : 32;
     chunks = chooseChunks();
   }
 
@@ -305,12 +304,8 @@ private:
             next.push_back(carried[1] + between);
             value = window(1);
           }
-          Point point{walk.batch,
-                      token,
-                      ahead,
-                      walk.channels,
-                      x,
-                      adjoint ? value : value * share,
+          Point point{walk.batch,    token, ahead,
+                      walk.channels, x,     adjoint ? value : value * share,
                       owned};
           llvm::append_range(next, use(point, carried.drop_front(passes)));
           return next;

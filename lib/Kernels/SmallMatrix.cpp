@@ -189,11 +189,17 @@ Val SmallMath::delta(Pos i, Pos j) const {
   return selectEqual(i, j, number(1.0), number(0.0));
 }
 
-// Rows of tokens are transposed through scratch, one number at a time.
+// Rows of tokens are transposed in registers, or through scratch one number at
+// a time where the matrix lies there.
 
 SmallMatrix SmallMath::load(Tokens tokens, Value memref, int64_t rows,
                             int64_t cols, int64_t offset) const {
   int64_t size = rows * cols;
+  if (unrolled) {
+    SmallMatrix result = matrix(rows, cols);
+    result.entries = k.loadColumns(tokens, memref, offset, size);
+    return result;
+  }
   SmallMatrix tile = history(rows, cols);
   Val last = tokens.count - 1.0;
   k.loop(k.index(0), k.index(k.lanes()), [&](Val lane) {
@@ -203,12 +209,13 @@ SmallMatrix SmallMath::load(Tokens tokens, Value memref, int64_t rows,
               {e, lane});
     });
   });
-  return unrolled ? matrix(rows, cols, [&](Pos i, Pos j) { return tile(i, j); })
-                  : std::move(tile);
+  return tile;
 }
 
 void SmallMath::store(Tokens tokens, const SmallMatrix &matrix, Value memref,
                       int64_t offset) const {
+  if (unrolled)
+    return k.storeColumns(tokens, matrix.entries, memref, offset);
   int64_t size = matrix.rows() * matrix.cols();
   SmallMatrix tile = history(matrix.rows(), matrix.cols());
   forEach(size, [&](Pos e) { tile.set(e, matrix(e)); });

@@ -130,8 +130,7 @@ void StreamLogitsOp::emitKernel(KernelBuilder &k, ValueRange inputs,
   Weight weight(k, in.getWeight(), in.getGain(), in.getShift());
   Rows rows(k, in.getX(), getNorm(), getEps().convertToDouble());
   Val n = k.dim(rows.x, 0);
-  k.rows((n + (kTokens - 1.0)) / k.index(kTokens), [&](Val index) {
-    Val first = index * double(kTokens);
+  k.rowTiles(n, kTokens, [&](Val first) {
     SmallVector<Val> tokens; // those past the end repeat the last
     for (int64_t a = 0; a < kTokens; ++a)
       tokens.push_back(min(first + double(a), n - 1.0));

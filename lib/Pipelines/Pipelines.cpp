@@ -81,6 +81,7 @@ void jpmhc::buildToKernelsPipeline(OpPassManager &pm) {
   pm.addPass(createSimplifyKernels());
   pm.addPass(createDropEmpty());
   pm.addNestedPass<func::FuncOp>(createFuseRows());
+  pm.addNestedPass<func::FuncOp>(createFuseTiles());
   pm.addPass(createPlanMemory());
   pm.addPass(createSimplifyKernels());
   pm.addPass(createOutlineKernels());

@@ -16,7 +16,6 @@
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/IR/Builders.h"
 
-#include <cstdlib>
 namespace jpmhc {
 
 class KernelBuilder;
@@ -134,9 +133,13 @@ public:
   // -----------------------------------------------------------------------------------------------------
   /// A kernel: independent rows [0, n).
   void rows(Val n, Body body);
+  /// A kernel over rows [0, n), a few at a time: the body gets the first of
+  /// `step` rows, of which the last may not exist. `step` divides 16.
+  void rowTiles(Val n, int64_t step, Body body);
   /// A kernel over `partials` contiguous chunks of rows [0, n), for sums over
   /// rows: the body gets the chunk and loops over its rows itself. The
-  /// partition depends on n and `partials` alone, never on threads.
+  /// partition depends on n, `partials` and `lanes` alone, never on threads;
+  /// chunks start at multiples of `lanes`.
   void
   rowChunks(Val n, int64_t partials,
             llvm::function_ref<void(Val chunk, Val lower, Val upper)> body);
@@ -205,6 +208,11 @@ public:
   /// memref[first + lane, indices..., c] = columns[c] · factor.
   void storeTransposed(Tokens tokens, mlir::Value columns, Val factor,
                        mlir::Value memref, llvm::ArrayRef<Val> indices);
+  /// memref[first + lane, offset + c] for each c in [0, size), held in values.
+  llvm::SmallVector<Val> loadColumns(Tokens tokens, mlir::Value memref,
+                                     int64_t offset, int64_t size);
+  void storeColumns(Tokens tokens, llvm::ArrayRef<Val> columns,
+                    mlir::Value memref, int64_t offset);
   /// `lanes` consecutive numbers of an f32 buffer, the first at `indices`.
   Val loadLanes(mlir::Value memref, llvm::ArrayRef<Val> indices);
   void storeLanes(Val value, mlir::Value memref, llvm::ArrayRef<Val> indices);
@@ -213,7 +221,7 @@ public:
   // -------------------------------------------------------------------------
   /// Channels of a group: a value holds one number of each (a vector on a CPU,
   /// wide enough to use whole cache lines; one a thread on a GPU).
-  int64_t groupSize() const { return lanes() == 1 ? 1 : (std::getenv("SP_TILE")?std::atoi(std::getenv("SP_TILE")):2) * lanes(); }
+  int64_t groupSize() const { return lanes() == 1 ? 1 : 2 * lanes(); }
   /// A kernel over rows × groups of channels of [0, width); the body walks
   /// along tokens itself.
   void channels(Val rows, Val width,

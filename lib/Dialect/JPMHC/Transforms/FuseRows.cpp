@@ -144,8 +144,12 @@ static void merge(scf::ParallelOp early, scf::ParallelOp late) {
   early.erase();
 }
 
-static bool mergeOne(Block &block) {
-  SmallVector<scf::ParallelOp> loops(block.getOps<scf::ParallelOp>());
+/// Chunks of rows are left to the fusion of tiles, where there is one.
+static bool mergeOne(Block &block, bool hasTiles) {
+  SmallVector<scf::ParallelOp> loops;
+  for (auto loop : block.getOps<scf::ParallelOp>())
+    if (!hasTiles || !loop->hasAttr(kChunksAttrName))
+      loops.push_back(loop);
   for (size_t j = 1; j < loops.size(); ++j)
     for (size_t i = j; i-- > 0;) {
       if (!sameRange(loops[i], loops[j]))
@@ -166,7 +170,8 @@ struct FuseRowsPass : jpmhc::impl::FuseRowsBase<FuseRowsPass> {
   void runOnOperation() override {
     if (getOperation().isDeclaration())
       return;
-    while (mergeOne(getOperation().getBody().front()))
+    bool hasTiles = getTarget(getOperation()).getLanes() > 1;
+    while (mergeOne(getOperation().getBody().front(), hasTiles))
       ++merged;
   }
 };

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+from pathlib import Path
 from types import ModuleType
 
 from jpmhc.bench.cases import Case, Growth
@@ -21,8 +22,9 @@ def modules() -> list[ModuleType]:
     """The families that are there."""
     found = [importlib.import_module(f"{__name__}.{name}") for name in _OWN]
     for name in _ELSEWHERE:
-        parent = name.rpartition(".")[0]
-        if importlib.util.find_spec(parent) and importlib.util.find_spec(name):
+        package = importlib.util.find_spec(name.rpartition(".")[0])
+        folders = package.submodule_search_locations if package else None
+        if any((Path(folder) / "bench.py").exists() for folder in folders or ()):
             found.append(importlib.import_module(name))
     return found
 

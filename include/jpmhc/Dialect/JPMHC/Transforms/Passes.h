@@ -38,6 +38,9 @@ inline constexpr llvm::StringLiteral kWrittenAttrName = "jpmhc.written";
 /// Attribute of a loop: its rows are groups of tokens (see
 /// KernelBuilder::tokens).
 inline constexpr llvm::StringLiteral kTokensAttrName = "jpmhc.tokens";
+/// On a loop over chunks of rows: the number of rows. Its body holds one loop
+/// over the rows of a chunk.
+inline constexpr llvm::StringLiteral kChunksAttrName = "jpmhc.chunks";
 
 /// Attributes of a GPU kernel: threads of a block, and rows that a block works
 /// on.

@@ -105,6 +105,19 @@ def FuseRows : Pass<"jpmhc-fuse-rows", "::mlir::func::FuncOp"> {
   let statistics = [Statistic<"merged", "loops-merged", "loops merged into an earlier one">];
 }
 
+def FuseTiles : Pass<"jpmhc-fuse-tiles", "::mlir::func::FuncOp"> {
+  let summary = "walk tokens once through loops of different shapes (CPU)";
+  let description = [{
+    Loops over rows, over groups of tokens and over chunks of tokens that touch the same buffers only in their own
+    tokens' rows become one loop over tiles of `lanes` tokens. A stack of hyper-connection blocks thus reads its streams
+    once between two products, forward and backward. Of a buffer that one such loop alone uses, no more than a tile is
+    left, on the stack. Loops stay apart where what every tile reads again (weights, partial sums) would not stay in the
+    cache.
+  }];
+  let dependentDialects = ["::mlir::scf::SCFDialect", "::mlir::memref::MemRefDialect", "::mlir::arith::ArithDialect"];
+  let statistics = [Statistic<"merged", "loops-merged", "loops merged into an earlier one">];
+}
+
 def PlanMemory : Pass<"jpmhc-plan-memory", "::mlir::ModuleOp"> {
   let summary = "place every temporary of a step in one arena";
   let description = [{

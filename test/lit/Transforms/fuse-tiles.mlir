@@ -1,0 +1,94 @@
+// RUN: jpmhc-opt %s --jpmhc-fuse-tiles --split-input-file | FileCheck %s
+
+// Rows, then groups of 16 tokens, then twice as many rows of half the width: one loop over tiles. What lies between them
+// shrinks to a tile of 16 tokens.
+// CHECK-LABEL: @chain
+// CHECK: scf.parallel (%[[T:.*]]) = (%{{.*}}) to (%{{.*}}) step (%{{.*}}) {
+// CHECK: memref.alloca() {alignment = 64 : i64} : memref<512xi8>
+// CHECK: memref.view {{.*}} to memref<16x8xf32>
+// CHECK: scf.for %[[R:.*]] = %[[T]]
+// CHECK: %[[X:.*]] = memref.load %arg0[%[[R]],
+// CHECK: arith.subi %[[R]]
+// CHECK: memref.store %[[X]], %{{.*}} : memref<16x8xf32>
+// CHECK: scf.for
+// CHECK: arith.divui
+// CHECK: memref.store {{.*}} : memref<1024x4xf32>
+// CHECK: jpmhc.kernel = "first_second", jpmhc.tokens
+// CHECK-NOT: scf.parallel
+// CHECK: return
+module attributes {jpmhc.target = #jpmhc.target<cpu, chip = "native", lanes = 16>} {
+func.func @chain(%x: memref<512x8xf32>, %out: memref<1024x4xf32>) {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %c2 = arith.constant 2 : index
+  %c512 = arith.constant 512 : index
+  %c1024 = arith.constant 1024 : index
+  %a = memref.alloc() : memref<512x8xf32>
+  scf.parallel (%r) = (%c0) to (%c512) step (%c1) {
+    %v = memref.load %x[%r, %c0] : memref<512x8xf32>
+    memref.store %v, %a[%r, %c0] : memref<512x8xf32>
+  } {jpmhc.kernel = "first"}
+  scf.parallel (%r) = (%c0) to (%c1024) step (%c1) {
+    %i = arith.divui %r, %c2 : index
+    %v = memref.load %a[%i, %c0] : memref<512x8xf32>
+    memref.store %v, %out[%r, %c0] : memref<1024x4xf32>
+  } {jpmhc.kernel = "second"}
+  return
+}
+}
+
+// -----
+
+// A loop that reads the row of another token keeps the loops apart.
+// CHECK-LABEL: @neighbour
+// CHECK: memref.alloc()
+// CHECK: scf.parallel
+// CHECK: scf.parallel
+module attributes {jpmhc.target = #jpmhc.target<cpu, chip = "native", lanes = 16>} {
+func.func @neighbour(%x: memref<512x8xf32>, %out: memref<512x8xf32>) {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %c511 = arith.constant 511 : index
+  %c512 = arith.constant 512 : index
+  %a = memref.alloc() : memref<512x8xf32>
+  scf.parallel (%r) = (%c0) to (%c512) step (%c1) {
+    %v = memref.load %x[%r, %c0] : memref<512x8xf32>
+    memref.store %v, %a[%r, %c0] : memref<512x8xf32>
+  }
+  scf.parallel (%r) = (%c0) to (%c512) step (%c1) {
+    %n = arith.subi %c511, %r : index
+    %v = memref.load %a[%n, %c0] : memref<512x8xf32>
+    memref.store %v, %out[%r, %c0] : memref<512x8xf32>
+  }
+  return
+}
+}
+
+// -----
+
+// What lies between uses what either loop makes and needs: they stay apart.
+// CHECK-LABEL: @between
+// CHECK: scf.parallel
+// CHECK: memref.copy
+// CHECK: scf.parallel
+module attributes {jpmhc.target = #jpmhc.target<cpu, chip = "native", lanes = 16>} {
+func.func @between(%x: memref<512x8xf32>, %out: memref<512x8xf32>) {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %c512 = arith.constant 512 : index
+  %a = memref.alloc() : memref<512x8xf32>
+  %b = memref.alloc() : memref<512x8xf32>
+  scf.parallel (%r) = (%c0) to (%c512) step (%c1) {
+    %v = memref.load %x[%r, %c0] : memref<512x8xf32>
+    memref.store %v, %a[%r, %c0] : memref<512x8xf32>
+  }
+  memref.copy %a, %b : memref<512x8xf32> to memref<512x8xf32>
+  scf.parallel (%r) = (%c0) to (%c512) step (%c1) {
+    %v = memref.load %a[%r, %c0] : memref<512x8xf32>
+    %w = memref.load %b[%r, %c0] : memref<512x8xf32>
+    %s = arith.addf %v, %w : f32
+    memref.store %s, %out[%r, %c0] : memref<512x8xf32>
+  }
+  return
+}
+}
