@@ -3,11 +3,11 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable
 
 import numpy as np
 
+from jpmhc._location import here
 from jpmhc.errors import ConfigError
 
 
@@ -15,22 +15,39 @@ def f32(value: float) -> str:
     """An f32 attribute.
 
     Raises:
-        ConfigError: the value is not finite.
+        ConfigError: the value is no number, or not finite in f32.
     """
-    value = float(value)
-    if not math.isfinite(value):
-        raise ConfigError("attribute is not finite", expected="a finite number", given=value)
-    return f"{value:.17e} : f32"
+    is_number = isinstance(value, (int, float, np.integer, np.floating))
+    if isinstance(value, bool) or not is_number or not abs(value) <= np.finfo(np.float32).max:
+        raise _unfit("a finite f32 number", value)
+    return f"{float(value):.17e} : f32"
 
 
 def i64(value: int) -> str:
-    """A 64-bit integer attribute."""
+    """A 64-bit integer attribute.
+
+    Raises:
+        ConfigError: the value is no integer of 64 bits.
+    """
+    is_integer = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
+    if not is_integer or not -(2**63) <= value < 2**63:
+        raise _unfit("an integer of 64 bits", value)
     return f"{int(value)} : i64"
 
 
 def boolean(value: bool) -> str:
-    """A boolean attribute."""
+    """A boolean attribute.
+
+    Raises:
+        ConfigError: the value is neither True nor False.
+    """
+    if not isinstance(value, (bool, np.bool_)):
+        raise _unfit("True or False", value)
     return "true" if value else "false"
+
+
+def _unfit(expected: str, value: object) -> ConfigError:
+    return ConfigError("attribute", expected=expected, given=repr(value), where=here())
 
 
 def string(value: str) -> str:
@@ -63,9 +80,7 @@ def generic(value: object) -> str:
         return string(value)
     if isinstance(value, (list, tuple, np.ndarray)):
         return f"[{', '.join(generic(v) for v in value)}]"
-    raise ConfigError(
-        "value has no attribute form", expected="a number, string or list", given=value
-    )
+    raise _unfit("a number, string or list", value)
 
 
 def dictionary(values: dict[str, object]) -> str:

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from jpmhc.dtypes import INTEGERS, number
 from jpmhc.errors import DTypeError, LayoutError, RangeError, ShapeError
 from jpmhc.tracing import Spec
 
@@ -30,7 +31,7 @@ def check(value: Any, spec: Spec, name: str) -> np.ndarray:
         return _scalar(value, spec, where)
     if not isinstance(value, np.ndarray):
         if not spec.shape and isinstance(value, (int, float, np.generic)):
-            value = np.asarray(value, spec.numpy)
+            value = number(value, spec.dtype, where=where)
         else:
             raise DTypeError(
                 "no array",
@@ -59,20 +60,26 @@ def check(value: Any, spec: Spec, name: str) -> np.ndarray:
             hint="copy with numpy.ascontiguousarray",
         )
     if not value.flags.aligned:
-        raise LayoutError("array is not aligned to its elements", where=where)
+        raise LayoutError(
+            "array is not aligned to its elements",
+            expected=f"an address that {value.dtype.alignment} divides",
+            given=hex(value.ctypes.data),
+            where=where,
+            hint="copy with array.copy()",
+        )
     if spec.high is not None:
         check_range(value, spec.high, spec.allowed, spec.name or name)
     return value
 
 
 def _scalar(value: Any, spec: Spec, where: str) -> np.ndarray:
-    array = np.asarray(value)
-    if array.shape != ():
-        raise ShapeError("scalar argument", expected=(), given=array.shape, where=where)
-    kinds = "fiu" if spec.dtype in ("f32", "bf16", "f16", "f64") else "iu"
-    if array.dtype.kind not in kinds:
-        raise DTypeError("scalar argument", expected=spec.dtype, given=array.dtype, where=where)
-    return array.astype(spec.numpy)
+    if isinstance(value, np.ndarray) and value.shape != ():
+        raise ShapeError("scalar argument", expected=(), given=value.shape, where=where)
+    is_fraction = isinstance(value, (float, np.floating))
+    if isinstance(value, (bool, np.bool_)) or (is_fraction and spec.dtype in INTEGERS):
+        given = type(value).__name__
+        raise DTypeError("scalar argument", expected=spec.dtype, given=given, where=where)
+    return number(value, spec.dtype, where=where)
 
 
 def check_range(value: np.ndarray, high: int, allowed: int | None, name: str) -> None:

@@ -52,6 +52,8 @@ _DTYPES = {
 }
 _DTYPE_NAMES = {dtype: name for name, dtype in _DTYPES.items()}
 _PROBLEMS_SHOWN = 8
+_CONTENT = {"step": int, "rng_state": dict, "config": dict, "checksums": dict}
+"""What the metadata of a checkpoint consists of."""
 
 
 @dataclass(frozen=True)
@@ -94,6 +96,7 @@ def save(
         CheckpointError: an array or the metadata cannot be stored, or the disk is full or not
             writable. The old checkpoint, if any, is untouched then, and nothing is left behind.
     """
+    _check_path(path)
     arrays = _flatten(sections, path)
     checksums = {section: {name: 0 for name in named} for section, named in sections.items()}
     for full_name, array in arrays.items():
@@ -177,17 +180,33 @@ def read_metadata(path: str | os.PathLike) -> Metadata:
     return _metadata(_metadata_content(_parse_header(start, path), path))
 
 
+def _check_path(path: object) -> None:
+    """That `path` can name a file: a number would be taken for an open one."""
+    if not isinstance(path, (str, os.PathLike)) or "\0" in os.fspath(path):
+        raise CheckpointError("name of a checkpoint", expected="a path", given=repr(path))
+
+
 # Writing.
 
 
 def _flatten(sections: Sections, path: str | os.PathLike) -> dict[str, np.ndarray]:
     """Contiguous little-endian arrays by full name, those of wider elements first: aligned."""
     arrays = {}
+    _check_mapping("sections", sections, path)
     for section, named in sections.items():
-        if not section or "/" in section:
-            raise CheckpointError(f"bad section name {section!r}", where=path)
+        if not isinstance(section, str) or not section or "/" in section:
+            raise CheckpointError(
+                f"bad section name {section!r}",
+                expected='text without "/"',
+                given=repr(section),
+                where=path,
+            )
+        _check_mapping(f"section {section}", named, path)
         for name, value in named.items():
-            array = np.asarray(value)
+            if not isinstance(name, str):
+                message = f"name of an array in section {section}"
+                raise CheckpointError(message, expected="text", given=repr(name), where=path)
+            array = _as_array(f"{section}/{name}", value, path)
             native = array.dtype.newbyteorder("=")
             if native not in _DTYPE_NAMES:
                 expected = f"one of {', '.join(str(dtype) for dtype in _DTYPE_NAMES)}"
@@ -197,6 +216,20 @@ def _flatten(sections: Sections, path: str | os.PathLike) -> dict[str, np.ndarra
             little = native.newbyteorder("<")
             arrays[f"{section}/{name}"] = np.asarray(array, dtype=little, order="C")
     return dict(sorted(arrays.items(), key=lambda item: (-item[1].itemsize, item[0])))
+
+
+def _check_mapping(what: str, value: object, path: str | os.PathLike) -> None:
+    if not isinstance(value, Mapping):
+        given = type(value).__name__
+        raise CheckpointError(what, expected="a mapping by name", given=given, where=path)
+
+
+def _as_array(name: str, value: object, path: str | os.PathLike) -> np.ndarray:
+    try:
+        return np.asarray(value)
+    except ValueError as error:  # rows of different lengths
+        message = f"array {name} cannot be stored"
+        raise CheckpointError(message, expected="an array", given=error, where=path) from None
 
 
 def _bytes_of(array: np.ndarray) -> memoryview:
@@ -216,8 +249,10 @@ def _metadata_text(
     checksums: dict,
     path: str | os.PathLike,
 ) -> str:
-    if step < 0:
-        raise CheckpointError("bad step", expected="at least 0", given=step, where=path)
+    if isinstance(step, bool) or not isinstance(step, (int, np.integer)) or step < 0:
+        raise CheckpointError("bad step", expected="an integer ≥ 0", given=repr(step), where=path)
+    for what, value in (("rng_state", rng_state), ("config", config)):
+        _check_mapping(what, {} if value is None else value, path)
     content = {
         "step": int(step),
         "rng_state": dict(rng_state or {}),
@@ -266,6 +301,7 @@ def _header(arrays: dict[str, np.ndarray], text: str) -> bytes:
 
 @contextlib.contextmanager
 def _opened(path: str | os.PathLike) -> Iterator:
+    _check_path(path)
     try:
         file = open(path, "rb")
     except OSError as error:
@@ -315,11 +351,29 @@ def _metadata_content(header: dict, path: str | os.PathLike) -> dict:
     text = entries.get("json")
     if not isinstance(text, str) or entries.get("json_crc32") != str(_checksum_of_text(text)):
         raise CheckpointError("corrupt metadata: its checksum is wrong", where=path)
-    content = json.loads(text)
-    missing = {"step", "rng_state", "config", "checksums"} - set(content)
+    content = _json_object(text, path)
+    missing = set(_CONTENT) - set(content)
     if missing:
         given = f"no {', '.join(sorted(missing))}"
         raise CheckpointError("incomplete metadata", given=given, where=path)
+    for name, kind in _CONTENT.items():
+        if not isinstance(content[name], kind):
+            given = type(content[name]).__name__
+            message = f"corrupt metadata: {name}"
+            raise CheckpointError(message, expected=kind.__name__, given=given, where=path)
+    for section, named in content["checksums"].items():
+        _check_mapping(f"corrupt metadata: checksums of section {section}", named, path)
+    return content
+
+
+def _json_object(text: str, path: str | os.PathLike) -> dict:
+    try:
+        content = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise CheckpointError("corrupt metadata", given=error, where=path) from error
+    if not isinstance(content, dict):
+        given = type(content).__name__
+        raise CheckpointError("corrupt metadata", expected="object", given=given, where=path)
     return content
 
 

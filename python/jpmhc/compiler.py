@@ -13,6 +13,7 @@ import numpy as np
 from jpmhc import _core, _reproducer, _tree, arguments
 from jpmhc._location import here
 from jpmhc.cost import Cost, cost_table
+from jpmhc.elementwise import broadcast_to
 from jpmhc.errors import (
     CompileError,
     ConfigError,
@@ -104,6 +105,8 @@ class Program:
                 )
             result = fn(*_tree.unflatten(structure, list(frame.arguments)))
             results, output_structure = flatten_results(result)
+            # What leaves a program is an array.
+            results = [broadcast_to(r, ()) if r.is_scalar else r for r in results]
             self.trace.finish(results)
         entry = Entry(
             frame.name,
@@ -111,7 +114,7 @@ class Program:
             structure,
             names,
             _parameters(frame.captured),
-            [Spec(r.shape, r.dtype, scalar=r.is_scalar) for r in results],
+            [Spec(r.shape, r.dtype) for r in results],
             output_structure,
             list(dict.fromkeys(frame.ranges)),
         )

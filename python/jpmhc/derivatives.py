@@ -13,7 +13,7 @@ from jpmhc._location import here
 from jpmhc.compiler import Compiled
 from jpmhc.dtypes import is_float
 from jpmhc.elementwise import astype
-from jpmhc.errors import DTypeError, ShapeError
+from jpmhc.errors import ConfigError, DTypeError, ShapeError
 from jpmhc.functions import flatten_results, is_value
 from jpmhc.nn.module import Parameter
 from jpmhc.nn.sparse import SparseRows
@@ -111,6 +111,16 @@ def _mask(arg: Any, operands: list[Tensor]) -> Any:
     return _tree.unflatten(structure, marks)
 
 
+def _check_wrt(wrt: Any) -> None:
+    """That argument numbers are different integers ≥ 0."""
+    numbers = [] if wrt is None else list(wrt) if isinstance(wrt, (tuple, list)) else [wrt]
+    fits = all(isinstance(i, int) and not isinstance(i, bool) and i >= 0 for i in numbers)
+    if not fits or len(set(numbers)) != len(numbers):
+        raise ConfigError(
+            "wrt", expected="different argument numbers from 0", given=repr(wrt), where=here()
+        )
+
+
 def _is_array(item: Any) -> bool:
     return isinstance(item, (np.ndarray, np.generic))
 
@@ -119,6 +129,12 @@ class _Transform:
     """A differentiated function: traced where it is called in a trace, else compiled and run."""
 
     def __init__(self, fn: Callable[..., Any], wrt: int | Sequence[int] | None) -> None:
+        if not callable(fn):
+            given = type(fn).__name__
+            raise ConfigError(
+                "function to differentiate", expected="a function", given=given, where=here()
+            )
+        _check_wrt(wrt)
         self._fn = fn
         self._wrt = (wrt,) if isinstance(wrt, int) else None if wrt is None else tuple(wrt)
         self._compiled: dict[Any, Compiled] = {}

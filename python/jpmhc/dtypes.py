@@ -7,7 +7,7 @@ import ml_dtypes
 import numpy as np
 
 from jpmhc._location import here
-from jpmhc.errors import unknown_name
+from jpmhc.errors import DTypeError, unknown_name
 
 NUMPY = {
     "f32": np.dtype(np.float32),
@@ -64,6 +64,49 @@ def dtype_name(dtype: object) -> str:
 def is_float(name: str) -> bool:
     """Whether the element type is a floating-point one."""
     return name in FLOATS
+
+
+def number(value: object, dtype: str, *, where: str | None = None) -> np.ndarray:
+    """A number as a 0-d array of an element type, without a silent change of what it means.
+
+    Args:
+        value: a Python or NumPy number; a bool counts as 0 or 1.
+        dtype: MLIR name; floats are rounded to it.
+        where: the place for the error; the user's line by default.
+
+    Raises:
+        DTypeError: no real number, a fraction or NaN for an integer type, or out of its range.
+    """
+    kinds = (bool, int, float, np.bool_, np.integer, np.floating)
+    if not isinstance(value, kinds) and not _is_real_array(value):
+        raise _no_number("a real number", value, dtype, where)
+    value = value.item() if isinstance(value, (np.generic, np.ndarray)) else value
+    if is_float(dtype):
+        largest = float(ml_dtypes.finfo(NUMPY[dtype]).max)
+        if abs(value) > largest and abs(value) != float("inf"):
+            raise _no_number(f"a number of at most {largest:g}", value, dtype, where)
+    elif isinstance(value, float) and not value.is_integer():
+        raise _no_number("a whole number", value, dtype, where)
+    elif dtype == "i1":
+        value = bool(value)
+    else:
+        info = np.iinfo(NUMPY[dtype])
+        value = int(value)
+        if not info.min <= value <= info.max:
+            raise _no_number(f"{info.min} … {info.max}", value, dtype, where)
+    return np.asarray(value, NUMPY[dtype])
+
+
+def _is_real_array(value: object) -> bool:
+    """0-d arrays, and numbers such as bf16 that NumPy does not count as floating."""
+    if not isinstance(value, (np.ndarray, np.generic)) or value.shape != ():
+        return False
+    return value.dtype in _FROM_NUMPY or value.dtype.kind in "fiu"
+
+
+def _no_number(expected: str, value: object, dtype: str, where: str | None) -> DTypeError:
+    message = f"number for element type {dtype}"
+    return DTypeError(message, expected=expected, given=repr(value), where=where or here())
 
 
 def tensor_type(shape: tuple[int, ...], dtype: str) -> str:

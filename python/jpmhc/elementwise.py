@@ -17,7 +17,7 @@ import numpy as np
 
 from jpmhc import _text
 from jpmhc._location import here
-from jpmhc.dtypes import INTEGERS, dtype_name, is_float, tensor_type
+from jpmhc.dtypes import INTEGERS, dtype_name, is_float, number, tensor_type
 from jpmhc.errors import ConfigError, DTypeError, ShapeError
 from jpmhc.tracing import Tensor, as_tensor, constant, current_trace, emit, full, user_location
 
@@ -100,24 +100,21 @@ def align(*operands: Any) -> list[Tensor]:
         ]
     shape = broadcast_shapes(*(t.shape for t in known if not t.is_scalar))
     return [
-        _filled(v, shape, dtype) if t is None else broadcast_to(t, shape)
+        full(shape, v, dtype) if t is None else broadcast_to(t, shape)
         for v, t in zip(operands, tensors, strict=True)
     ]
 
 
-def _filled(value: Any, shape: tuple[int, ...], dtype: str) -> Tensor:
-    if not is_float(dtype) and isinstance(value, float) and not value.is_integer():
-        raise DTypeError(
-            "a fraction beside integers",
-            expected=f"a whole number for {dtype}",
-            given=value,
-            where=here(),
-        )
-    return full(shape, value, dtype)
-
-
 def _scalar(value: Any, dtype: str) -> Tensor:
-    text = f"{float(value):.17e} : {dtype}" if is_float(dtype) else f"{int(value)} : {dtype}"
+    held = number(value, dtype)
+    if not is_float(dtype):
+        text = str(int(held)) if dtype != "i1" else _text.boolean(bool(held))
+        text = text if dtype == "i1" else f"{text} : {dtype}"
+    elif np.isfinite(held):
+        text = f"{float(held):.17e} : {dtype}"
+    else:  # MLIR writes these by their bits
+        bits = held.view(f"u{held.itemsize}")
+        text = f"0x{int(bits):0{2 * held.itemsize}X} : {dtype}"
     return emit("arith.constant", [], {"value": text}, [dtype])[0]
 
 
@@ -811,6 +808,12 @@ def linear(x: Any, weight: Any, bias: Any = None) -> Tensor:
         )
     out = _matrix_product(x, w, "(m, n, k) -> (n, k)", w.shape[0])
     return out if bias is None else add(out, bias)
+
+
+def check_rank(x: Tensor, least: int, what: str, layout: str) -> None:
+    """Raises ShapeError unless x is a tensor of at least so many axes."""
+    if x.is_scalar or x.ndim < least:
+        raise ShapeError(what, expected=layout, given=x.type, where=here())
 
 
 def check_shape(x: Tensor, shape: Sequence[int], what: str) -> None:

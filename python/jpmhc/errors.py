@@ -138,15 +138,17 @@ class InternalError(JpmhcError, RuntimeError):
         return f"{text}; reproducer written to {self.reproducer}" if self.reproducer else text
 
 
-def nearest_name(name: str, known: Iterable[str]) -> str | None:
+def nearest_name(name: object, known: Iterable[str]) -> str | None:
     """The name of `known` that `name` was most likely meant to be, or None if none is near."""
+    if not isinstance(name, str):
+        return None
     matches = difflib.get_close_matches(name, list(known), n=1, cutoff=0.6)
     return matches[0] if matches else None
 
 
 def unknown_name(
     kind: str,
-    name: str,
+    name: object,
     known: Iterable[str],
     *,
     where: object = None,
@@ -156,7 +158,7 @@ def unknown_name(
 
     Args:
         kind: what is named, such as "manifold" or "parameter of birkhoff".
-        name: the name as given.
+        name: the name as given, a string or not.
         known: the names that exist.
         where: as for `JpmhcError`.
         error: the class of the error that is returned (not raised).

@@ -19,13 +19,18 @@ def replacing(path: str | os.PathLike) -> Iterator[BinaryIO]:
 
     The block writes to a file of a unique name in the same folder; it is then waited for until
     it is on disk, and renamed. On any exception, KeyboardInterrupt included, it is removed and
-    an old file of the name `path` stays as it was. A symbolic link is followed.
+    an old file of the name `path` stays as it was. A symbolic link is followed. A device or
+    pipe has no content to keep and is written to directly, never replaced.
 
     Raises:
         OSError: as the system reports it.
     """
     # Resolved first: renaming onto a symbolic link would replace the link itself.
     target = Path(os.path.realpath(path))
+    if target.exists() and not target.is_file() and not target.is_dir():
+        with open(target, "wb") as file:
+            yield file
+        return
     temporary = target.with_name(f".{target.name}.{secrets.token_hex(8)}.tmp")
     try:
         with open(temporary, "xb") as file:

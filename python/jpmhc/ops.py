@@ -12,6 +12,8 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+
 from jpmhc import _text, elementwise, manifolds
 from jpmhc._location import here
 from jpmhc.dtypes import tensor_type
@@ -43,7 +45,9 @@ def tribox(x: Any, width: Any, *, passes: int = 2, segments: Any = None) -> Tens
 
 
 def _width(width: Any) -> Tensor:
-    if isinstance(width, int) and width < 1:
+    if isinstance(width, (bool, int, float, np.number)) and (
+        isinstance(width, bool) or width != width // 1 or width < 1
+    ):
         raise ConfigError("width of a filter", expected="an integer ≥ 1", given=width, where=here())
     return scalar(width, "index")
 
@@ -56,6 +60,8 @@ def dense_tribox(x: Any, coefficients: Any) -> Tensor:
         coefficients: a [K].
     """
     x, a = as_tensor(x), as_tensor(coefficients)
+    elementwise.check_rank(x, 2, "input of dense_tribox", "[..., T, D]")
+    elementwise.check_rank(a, 1, "coefficients of dense_tribox", "[K]")
     tokens = max(x.shape[-2], 1)
     total = None
     for j in range(a.shape[0]):
@@ -115,6 +121,7 @@ def project(raw: Any, manifold: str, n: int, **parameters: Any) -> Tensor:
         [N, n, n] of the element type of raw.
     """
     raw = as_tensor(raw)
+    elementwise.check_rank(raw, 2, "raw numbers of project", "[N, K]")
     attribute = manifolds.attribute(manifold, parameters)
     return emit(
         "jpmhc.project",
@@ -418,9 +425,16 @@ def _moment_step(
         "weight_decay": _text.f32(weight_decay),
         **extra,
     }
-    operands = [p, g, m, v, scalar(lr, "f32"), scalar(step, "i64")]
+    operands = [p, g, m, v, _rate(lr), scalar(step, "i64")]
     new_p, new_m, new_v = emit(name, operands, attributes, [p.type, m.type, v.type])
     return new_p, new_m, new_v
+
+
+def _rate(lr: Any) -> Tensor:
+    """A learning rate, which may be traced; a number is checked."""
+    if isinstance(lr, (int, float, np.number)) and not 0 <= lr < float("inf"):
+        raise ConfigError("learning rate", expected="a finite number ≥ 0", given=lr, where=here())
+    return scalar(lr, "f32")
 
 
 def sign_sgd_rows(
@@ -433,7 +447,7 @@ def sign_sgd_rows(
     Shapes: table [V, D], ids [K], grad_rows [K, D] → [V, D].
     """
     table = as_tensor(table)
-    operands = [table, as_tensor(ids), as_tensor(grad_rows), scalar(lr, "f32")]
+    operands = [table, as_tensor(ids), as_tensor(grad_rows), _rate(lr)]
     attributes = {"weight_decay": _text.f32(weight_decay)}
     return emit("jpmhc.sign_sgd_rows", operands, attributes, [table.type])[0]
 

@@ -7,7 +7,6 @@ schedule needs no compilation; `lr` here is the rate used when a step is given n
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -18,6 +17,8 @@ from jpmhc._location import here
 from jpmhc.errors import ConfigError, unknown_name
 from jpmhc.tracing import Tensor
 
+_LARGEST = float(np.finfo(np.float32).max)
+
 
 def check_rate(lr: Any, what: str = "learning rate") -> float:
     """The rate as a float.
@@ -26,11 +27,10 @@ def check_rate(lr: Any, what: str = "learning rate") -> float:
         ConfigError: it is negative, not finite or not a number.
     """
     if isinstance(lr, bool) or not isinstance(lr, (int, float, np.floating, np.integer)):
-        raise ConfigError(what, expected="a number ≥ 0", given=repr(lr))
-    value = float(lr)
-    if not math.isfinite(value) or value < 0:
-        raise ConfigError(what, expected="a finite number ≥ 0", given=value)
-    return value
+        raise ConfigError(what, expected="a number ≥ 0", given=repr(lr), where=here())
+    if not 0 <= lr <= _LARGEST:
+        raise ConfigError(what, expected="a finite number ≥ 0 of f32", given=lr, where=here())
+    return float(lr)
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ def _check_betas(betas: Any) -> None:
         and all(isinstance(b, (int, float)) and 0 <= b < 1 for b in betas)
     )
     if not fits:
-        raise ConfigError("betas", expected="two numbers in [0, 1)", given=betas)
+        raise ConfigError("betas", expected="two numbers in [0, 1)", given=betas, where=here())
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,7 +18,7 @@ import numpy as np
 
 from jpmhc import _core
 from jpmhc._location import Location, describe, here, user_location
-from jpmhc.dtypes import NUMPY, dtype_name, tensor_type
+from jpmhc.dtypes import INTEGERS, NUMPY, dtype_name, number, tensor_type
 from jpmhc.errors import (
     CompileError,
     ConfigError,
@@ -74,8 +74,12 @@ def spec(
 
     Raises:
         ShapeError: a size is negative or not an integer.
-        ConfigError: the dtype is unknown.
+        ConfigError: the dtype is unknown, or a bound is no integer or not of integers.
     """
+    if isinstance(shape, str) or not isinstance(shape, Iterable):
+        raise ShapeError(
+            "shape of a spec", expected="a tuple of sizes", given=repr(shape), where=here()
+        )
     sizes = []
     for size in shape:
         if isinstance(size, (bool, float)) or not isinstance(size, (int, np.integer)) or size < 0:
@@ -83,7 +87,24 @@ def spec(
                 "size of a spec", expected="an integer ≥ 0", given=repr(size), where=here()
             )
         sizes.append(int(size))
-    return Spec(tuple(sizes), dtype_name(dtype), high=high, allowed=allowed, name=name)
+    element = dtype_name(dtype)
+    for what, bound in (("high", high), ("allowed", allowed)):
+        _check_bound(what, bound, element)
+    return Spec(tuple(sizes), element, high=high, allowed=allowed, name=name)
+
+
+def _check_bound(what: str, bound: Any, dtype: str) -> None:
+    """That a bound of ids is an integer, and belongs to integers."""
+    if bound is None:
+        return
+    if isinstance(bound, bool) or not isinstance(bound, (int, np.integer)):
+        raise ConfigError(
+            f"{what} of a spec", expected="an integer", given=repr(bound), where=here()
+        )
+    if dtype not in INTEGERS:
+        raise ConfigError(
+            f"{what} of a spec", expected="a spec of integers", given=dtype, where=here()
+        )
 
 
 def scalar_spec(dtype: object = "f32", *, name: str | None = None) -> Spec:
@@ -501,11 +522,11 @@ def as_tensor(value: Any, dtype: str | None = None) -> Tensor:
     if isinstance(value, Operators):
         return value.to_tensor()
     if isinstance(value, (bool, np.bool_)):
-        return constant(np.asarray(value), dtype or "i1")
+        return full((), value, dtype or "i1")
     if isinstance(value, (int, np.integer)):
-        return constant(np.asarray(value), dtype or "i64")
+        return full((), value, dtype or "i64")
     if isinstance(value, float):
-        return constant(np.asarray(value), dtype or "f32")
+        return full((), value, dtype or "f32")
     if isinstance(value, (np.ndarray, np.generic)):
         return constant(np.asarray(value), dtype or dtype_name(value.dtype))
     raise DTypeError(
@@ -551,10 +572,14 @@ def constant(array: np.ndarray, dtype: object | None = None) -> Tensor:
 
 
 def full(shape: Sequence[int], value: float | int | bool, dtype: object = "f32") -> Tensor:
-    """A constant tensor of one repeated value."""
+    """A constant tensor of one repeated value.
+
+    Raises:
+        DTypeError: the element type cannot hold the value.
+    """
     trace = current_trace()
     name = dtype_name(dtype)
-    data = np.asarray(value, dtype=NUMPY[name]).tobytes()
+    data = number(value, name).tobytes()
     type_text = tensor_type(tuple(int(s) for s in shape), name)
     value = trace.call(trace.graph.constant, type_text, data, loc=user_location())
     return Tensor(value, trace.frame)

@@ -69,7 +69,7 @@ class TrainStep:
         target: str = "cpu",
         seed: int = 0,
     ) -> None:
-        _check_options(optimizer, max_grad_norm)
+        _check_options(model, loss, optimizer, sparse_optimizer, max_grad_norm)
         if not all(parameter.is_initialized for parameter in model.parameters()):
             model.init(seed)
         self.model = model
@@ -415,17 +415,25 @@ def _summary(report: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _check_options(optimizer: Any, max_grad_norm: Any) -> None:
-    if not isinstance(optimizer, DenseOptimizer):
+def _check_options(
+    model: Any, loss: Any, optimizer: Any, sparse_optimizer: Any, max_grad_norm: Any
+) -> None:
+    sparse_fits = sparse_optimizer is None or isinstance(sparse_optimizer, SignSGD)
+    for what, value, fits, expected in (
+        ("model", model, isinstance(model, Module), "a jpmhc.nn.Module"),
+        ("loss", loss, callable(loss), "a function"),
+        ("optimizer", optimizer, isinstance(optimizer, DenseOptimizer), "AdamW or AdamAtan2"),
+        ("sparse_optimizer", sparse_optimizer, sparse_fits, "SignSGD or None"),
+    ):
+        if not fits:
+            given = type(value).__name__
+            raise ConfigError(f"{what} of TrainStep", expected=expected, given=given, where=here())
+    if max_grad_norm is None:
+        return
+    is_number = isinstance(max_grad_norm, (int, float, np.number))
+    if isinstance(max_grad_norm, bool) or not is_number or not max_grad_norm > 0:
         raise ConfigError(
-            "optimizer of TrainStep",
-            expected="AdamW or AdamAtan2",
-            given=type(optimizer).__name__,
-            where=here(),
-        )
-    if max_grad_norm is not None and not max_grad_norm > 0:
-        raise ConfigError(
-            "max_grad_norm", expected="a number > 0", given=max_grad_norm, where=here()
+            "max_grad_norm", expected="a number > 0", given=repr(max_grad_norm), where=here()
         )
 
 

@@ -170,7 +170,7 @@ def test_arrays_lie_aligned_in_the_file(tmp_path):
         ({"sections": {"": {}}}, "bad section name ''"),
         ({"sections": {"s": {"x": np.zeros(2, complex)}}}, "s/x .* got complex128"),
         ({"sections": {"s": {"x": np.array([object()])}}}, "s/x .* got object"),
-        ({"sections": {}, "step": -1}, "step: expected at least 0, got -1"),
+        ({"sections": {}, "step": -1}, "step: expected an integer ≥ 0, got -1"),
         ({"sections": {}, "config": {"f": print}}, "JSON"),
     ],
 )

@@ -142,7 +142,7 @@ class Attention(Module):
                 "head size under RoPE", expected="an even number", given=self.head_dim, where=here()
             )
         self.causal, self.window, self.rope, self.theta = causal, window, rope, theta
-        self.tokens = tokens
+        self.tokens = None if tokens is None else positive("tokens of Attention", tokens)
         width = (heads + 2 * groups) * self.head_dim
         self.qkv = Parameter((width, dim), initializers.fan_in())
         self.out = Parameter((dim, dim), out_init or initializers.fan_in())

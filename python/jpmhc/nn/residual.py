@@ -90,6 +90,7 @@ class HyperConnection(Module):
     ) -> None:
         positive("dim of HyperConnection", dim)
         positive("n of HyperConnection", n)
+        check_callable("sublayer of HyperConnection", sublayer)
         self.sublayer = sublayer
         self.dim, self.n = dim, n
         info = manifolds.get(manifold, parameters)
@@ -102,7 +103,8 @@ class HyperConnection(Module):
             "eps": eps,
             **parameters,
         }
-        if self.read_write == "sigmoid" and not post_scale > 0:
+        is_number = isinstance(post_scale, (int, float, np.number))
+        if not is_number or (self.read_write == "sigmoid" and not post_scale > 0):
             raise ConfigError(
                 "post_scale of HyperConnection",
                 expected="a number > 0",
@@ -156,6 +158,14 @@ def initial_map_bias(n: int, read_write: str, post_scale: float) -> np.ndarray:
     read = np.full(n, _logit(1 / n))
     write = np.full(n, _logit(1 / max(post_scale, 1.0)))
     return np.concatenate([read, write])
+
+
+def check_callable(what: str, value: Any) -> None:
+    """Raises ConfigError unless `value` can be called."""
+    if not callable(value):
+        raise ConfigError(
+            what, expected="a module or function", given=type(value).__name__, where=here()
+        )
 
 
 def _known(what: str, value: str, known: tuple[str, ...]) -> str:
@@ -217,6 +227,8 @@ class SidePath(Module):
             raise ConfigError("passes of SidePath", expected="1 or 2", given=passes, where=here())
         if width is not None:
             positive("width of SidePath", width)
+        if gate is not None:
+            check_callable("gate of SidePath", gate)
         self.layer, self.width, self.passes = layer, width, passes
         self.gate = gate
         self.static_gate = Parameter((), initializers.zeros) if gate is None else None
@@ -226,8 +238,9 @@ class SidePath(Module):
     ) -> Tensor:
         """x, attn [B, T, D] → [B, T, D]; `context` is T by default."""
         x = as_tensor(x)
+        elementwise.check_rank(x, 2, "input of SidePath", "[..., T, D]")
         tokens = max(x.shape[-2], 1)
-        context = tokens if context is None else context
+        context = tokens if context is None else positive("context of SidePath", context)
         width = min(2**self.layer if self.width is None else self.width, context)
         if self.gate is None:
             gate = ops.sigmoid(self.static_gate)
