@@ -602,7 +602,7 @@ def gradients_in_float64(
 GRAPH_TOLERANCE = 2e-4
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", range(10))
 def test_random_graphs(seed):
     rng = generator(100 + seed)
     arrays = [rng.standard_normal(SHAPE).astype(np.float32) for _ in range(3)]

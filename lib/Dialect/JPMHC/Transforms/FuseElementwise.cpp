@@ -16,14 +16,21 @@ using namespace jpmhc;
 /// many operations.
 static constexpr size_t kRecomputeLimit = 8;
 
+/// ... as long as the user has no more operations than this: a value is
+/// computed once for each path that leads to it, and their number can double
+/// with each step of a chain.
+static constexpr size_t kUserLimit = 128;
+
 static bool shouldFuse(OpOperand *operand) {
   auto producer = operand->get().getDefiningOp<linalg::GenericOp>();
   if (!producer)
     return false;
   if (producer->hasOneUse())
     return true;
+  auto user = cast<linalg::GenericOp>(operand->getOwner());
   return producer.getNumLoops() == producer.getNumParallelLoops() &&
-         producer.getBody()->getOperations().size() <= kRecomputeLimit;
+         producer.getBody()->getOperations().size() <= kRecomputeLimit &&
+         user.getBody()->getOperations().size() <= kUserLimit;
 }
 
 static void generalize(func::FuncOp function) {
