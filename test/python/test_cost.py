@@ -41,9 +41,7 @@ def test_functions_count_as_often_as_they_are_called():
 
 
 def test_run_time_lengths_are_lower_bounds():
-    compiled = jpmhc.compile(
-        lambda x, width: jpmhc.ops.tribox(x, width), jpmhc.spec((2, 64, 8)), 5
-    )
+    compiled = jpmhc.compile(lambda x, width: jpmhc.ops.tribox(x, width), jpmhc.spec((2, 64, 8)), 5)
     assert not all(kernel.exact for kernel in compiled.cost().kernels)
     assert "+" in str(compiled.cost())
 
@@ -52,9 +50,7 @@ def test_measured_times_stand_beside():
     model = nn.Linear(32, 16)
     step = jpmhc.TrainStep(
         model.init(0),
-        lambda x: jpmhc.ops.softmax_cross_entropy(
-            model(x), jpmhc.constant(np.zeros(64, np.int32))
-        ),
+        lambda x: jpmhc.ops.softmax_cross_entropy(model(x), jpmhc.constant(np.zeros(64, np.int32))),
         optim.AdamAtan2(lr=1e-3),
         jpmhc.spec((64, 32)),
     )

@@ -18,7 +18,7 @@ from jpmhc import checkpoint
 
 KILLS = 100 if os.environ.get("JPMHC_TEST_LONG") else 4
 
-SCRIPT = '''
+SCRIPT = """
 import sys
 from pathlib import Path
 
@@ -60,7 +60,7 @@ while step.step < STEPS:
     if step.step % EVERY == 0:
         step.save(saved)
 np.savez(folder / "final.npz", **{k: v.copy() for k, v in model.state_dict().items()})
-'''
+"""
 
 
 def start(script: Path, folder: Path) -> subprocess.Popen:
