@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What nearly every file of the compiler includes; nothing here is meant to be relied on: include what you use.
+// What nearly every file of the compiler includes; nothing here is meant to be
+// relied on: include what you use.
 #ifndef JPMHC_PRECOMPILED_H
 #define JPMHC_PRECOMPILED_H
 

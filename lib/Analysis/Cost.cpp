@@ -42,11 +42,10 @@ static bool outlivesRow(Value buffer) {
 
 static int64_t bytesOfType(Type type) {
   Type element = getElementTypeOrSelf(type);
-  int64_t bytes =
-      element.isIndex() ? 8
-      : element.isIntOrFloat()
-          ? llvm::divideCeil(element.getIntOrFloatBitWidth(), 8)
-          : 0;
+  int64_t bytes = element.isIndex() ? 8
+                  : element.isIntOrFloat()
+                      ? llvm::divideCeil(element.getIntOrFloatBitWidth(), 8)
+                      : 0;
   return bytes * elementsOf(type);
 }
 
@@ -198,20 +197,20 @@ private:
     cost.work.bytes += rows * row.bytes;
     auto written = launch->getAttrOfType<DenseBoolArrayAttr>(kWrittenAttrName);
     for (auto [i, argument] : llvm::enumerate(launch.getArgs()))
-      cost.floor += times * sizeOf(argument) *
-                    (isRead(kernel.getArgument(i + 2)) + (written && written[i]));
+      cost.floor +=
+          times * sizeOf(argument) *
+          (isRead(kernel.getArgument(i + 2)) + (written && written[i]));
   }
 
   void addProduct(GemmOp product, int64_t times) {
     auto a = cast<MemRefType>(product.getA().getType());
     auto c = cast<MemRefType>(product.getC().getType());
-    int64_t terms =
-        a.getDimSize(a.getRank() - (product.getTransA() ? 2 : 1));
+    int64_t terms = a.getDimSize(a.getRank() - (product.getTransA() ? 2 : 1));
     KernelCost &cost = costAt("gemm", product.getLoc(), times);
     cost.work.flops += times * 2 * terms * c.getNumElements();
-    int64_t bytes = sizeOf(product.getA()) + sizeOf(product.getB()) +
-                    sizeOf(product.getC()) *
-                        (product.getBeta().isZero() ? 1 : 2);
+    int64_t bytes =
+        sizeOf(product.getA()) + sizeOf(product.getB()) +
+        sizeOf(product.getC()) * (product.getBeta().isZero() ? 1 : 2);
     cost.work.bytes += times * bytes;
     cost.floor += times * bytes;
   }

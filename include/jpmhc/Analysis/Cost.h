@@ -13,7 +13,8 @@ namespace jpmhc {
 /// Operations and bytes of something; numbers that depend on a loop whose
 /// length is known at run time only count one iteration of it.
 struct Work {
-  /// Floating-point operations; a transcendental function counts kFunctionFlops.
+  /// Floating-point operations; a transcendental function counts
+  /// kFunctionFlops.
   int64_t flops = 0;
   /// Bytes of loads and stores of buffers that outlive a row.
   int64_t bytes = 0;

@@ -18,11 +18,10 @@ struct PrintCostPass : jpmhc::impl::PrintCostBase<PrintCostPass> {
     llvm::outs() << "// cost:     calls          flops          bytes          "
                     "floor  kernel\n";
     for (const KernelCost &cost : costOf(getOperation()))
-      llvm::outs() << llvm::formatv("// {0,14} {1,14} {2,14} {3,14}{4} {5}.{6} {7}\n",
-                                    cost.calls, cost.work.flops,
-                                    cost.work.bytes, cost.floor,
-                                    cost.work.exact ? " " : "+", cost.entry,
-                                    cost.kernel, cost.location);
+      llvm::outs() << llvm::formatv(
+          "// {0,14} {1,14} {2,14} {3,14}{4} {5}.{6} {7}\n", cost.calls,
+          cost.work.flops, cost.work.bytes, cost.floor,
+          cost.work.exact ? " " : "+", cost.entry, cost.kernel, cost.location);
   }
 };
 } // namespace

@@ -23,7 +23,9 @@ typedef __attribute__((address_space(3))) void *SharedPointer;
 typedef const __attribute__((address_space(1))) void *GlobalPointer;
 
 #define ALL_LANES 0xffffffffu
-#define shuffleDown(value, delta) __nvvm_shfl_sync_down_f32(ALL_LANES, value, delta, 0x1f)
-#define shuffleXor(value, mask) __nvvm_shfl_sync_bfly_f32(ALL_LANES, value, mask, 0x1f)
+#define shuffleDown(value, delta)                                              \
+  __nvvm_shfl_sync_down_f32(ALL_LANES, value, delta, 0x1f)
+#define shuffleXor(value, mask)                                                \
+  __nvvm_shfl_sync_bfly_f32(ALL_LANES, value, mask, 0x1f)
 
 #endif // JPMHC_TEST_DEVICE_H

@@ -16,8 +16,8 @@
 
 namespace jpmhc {
 
-/// How many logits a token of a hyper-connection has: those of the read map, the
-/// write map and the manifold.
+/// How many logits a token of a hyper-connection has: those of the read map,
+/// the write map and the manifold.
 int64_t streamLogitsSize(ManifoldAttr manifold, ReadWriteKind kind, int64_t n);
 
 } // namespace jpmhc
