@@ -133,11 +133,8 @@ public:
   int32_t observedRun(size_t number, std::vector<void *> &buffers) {
     bool traced = !getSetting("JPMHC_TRACE").value_or("").empty();
     bool checked = getSetting("JPMHC_CHECK").value_or("") == "finite";
-    if (traced != isTraced) {
-      isTraced = traced;
-      traced ? jpmhcTraceStart(device)
-             : jpmhcSetTrace(device, nullptr, nullptr);
-    }
+    // The device is every program's: it may be as another one has left it.
+    traced ? jpmhcTraceStart(device) : jpmhcSetTrace(device, nullptr, nullptr);
     jpmhcSetCheck(device, checked);
     if (checked)
       if (int32_t status = checkArguments(entries()[number], buffers))
@@ -187,7 +184,6 @@ private:
   jpmhcContext *device;
   void *arena = nullptr;
   int64_t arenaBytes = 0;
-  bool isTraced = false;
   std::mutex mutex;
 };
 

@@ -85,7 +85,7 @@ def _load_core() -> Any:
         raise _libraries.explained(error) from error
     from jpmhc import knobs
 
-    knobs.write_trace_at_exit()
+    knobs.start()
     return core
 
 

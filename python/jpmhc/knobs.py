@@ -30,6 +30,7 @@ class Knob:
         variable: in the environment.
         kind: "path", "word" or "count".
         default: what holds where nothing is said, in words.
+        range: for a count, the least and the most.
         words: for a word, the known ones ("" is always one).
         cached: whether compiled code depends on it, so that it is part of a cache entry's key.
         at_start: read once, when the process first needs it; `scope` cannot change it.
@@ -42,6 +43,7 @@ class Knob:
     default: str
     summary: str
     words: tuple[str, ...] = ()
+    range: tuple[int, int] = (0, 2**31 - 1)
     cached: bool = False
     at_start: bool = False
 
@@ -101,6 +103,7 @@ KNOBS = {
             "count",
             "the processors this process may use",
             "threads that compiled programs run on; jpmhc.set_num_threads changes it later",
+            range=(1, 128),
             at_start=True,
         ),
         Knob(
@@ -136,7 +139,7 @@ def _find(name: str) -> Knob:
     return KNOBS[name]
 
 
-def _text(knob: Knob, value: object) -> str:
+def _text(knob: Knob, value: object, where: str | None = None) -> str:
     """The value as its variable would hold it.
 
     Raises:
@@ -145,10 +148,10 @@ def _text(knob: Knob, value: object) -> str:
     if knob.kind == "path":
         if isinstance(value, (str, os.PathLike)):
             return os.fspath(value)
-        raise ConfigError(f"knob {knob.name}", expected="a path", given=repr(value))
+        raise ConfigError(f"knob {knob.name}", expected="a path", given=repr(value), where=where)
     if not isinstance(value, str) or value not in ("", *knob.words):
         expected = f"one of {', '.join(repr(word) for word in ('', *knob.words))}"
-        raise ConfigError(f"knob {knob.name}", expected=expected, given=repr(value))
+        raise ConfigError(f"knob {knob.name}", expected=expected, given=repr(value), where=where)
     return value
 
 
@@ -226,8 +229,29 @@ def write_trace(path: str | os.PathLike) -> None:
         raise OutputError("cannot write the trace", given=error, where=path) from None
 
 
-def write_trace_at_exit() -> None:
-    """Called once when the compiler is loaded: JPMHC_TRACE is written when the process ends."""
+def start() -> None:
+    """Called once when the compiler is loaded: checks the environment, and has JPMHC_TRACE written
+    when the process ends.
+
+    Raises:
+        ConfigError: a variable has a value that its knob does not have.
+    """
+    for knob in KNOBS.values():
+        value = os.environ.get(knob.variable)
+        if value is not None:
+            _check_variable(knob, value)
     path = os.environ.get(KNOBS["trace"].variable)
     if path:
         atexit.register(write_trace, path)
+
+
+def _check_variable(knob: Knob, value: str) -> None:
+    if knob.kind != "count":
+        _text(knob, value, where=knob.variable)
+        return
+    least, most = knob.range
+    if not (value.isascii() and value.isdigit() and least <= int(value) <= most):
+        expected = f"an integer {least}..{most}"
+        raise ConfigError(
+            f"knob {knob.name}", expected=expected, given=repr(value), where=knob.variable
+        )

@@ -128,3 +128,38 @@ def test_foreign_trace(tmp_path):
     path.write_text("[1]")
     with pytest.raises(DataError, match="not a trace of jpmhc"):
         profiling.read_trace(path)
+
+
+def test_what_runs_after_a_scope_is_not_traced(compiled, tmp_path):
+    """Another program runs first, on the device that the traced one has used."""
+    other = jpmhc.compile(lambda x: x + 2.0, jpmhc.spec((3,)))
+    with knobs.scope(trace=tmp_path / "first.json"):
+        compiled(np.ones((4, 8), np.float32))
+    other(np.ones(3, np.float32))
+    with knobs.scope(trace=tmp_path / "second.json"):
+        pass
+    assert profiling.read_trace(tmp_path / "second.json") == []
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "text"),
+    [
+        ("JPMHC_CHECK", "finit", "JPMHC_CHECK: knob check: expected one of '', 'finite'"),
+        (
+            "JPMHC_NUM_THREADS",
+            "0",
+            "JPMHC_NUM_THREADS: knob num_threads: expected an integer 1..128",
+        ),
+        ("JPMHC_NUM_THREADS", "many", "got 'many'"),
+        ("JPMHC_NUM_THREADS", "1000", "got '1000'"),
+        ("JPMHC_EMULATOR_SEED", "-1", "JPMHC_EMULATOR_SEED"),
+    ],
+)
+def test_bad_variables_are_named(variable, value, text):
+    code = "import jpmhc\ntry: jpmhc.spec((3,)); jpmhc.compile(lambda x: x + x, jpmhc.spec((3,)))\n"
+    code += "except jpmhc.errors.ConfigError as error: print(error)\n"
+    environment = {**os.environ, variable: value}
+    result = subprocess.run(
+        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, timeout=120
+    )
+    assert text in result.stdout, result.stderr

@@ -174,3 +174,12 @@ def test_results_do_not_depend_on_threads():
         results.append(compiled(x))
     jpmhc.set_num_threads(before)
     assert all(np.array_equal(r, results[0]) for r in results)
+
+
+def test_one_value_returned_twice():
+    """Each result is an array of its own, though one buffer is computed."""
+    x = np.arange(6, dtype=np.float32)
+    first, second = jpmhc.compile(lambda x: (x + 1.0, x + 1.0), x)(x)
+    np.testing.assert_array_equal(first, x + 1)
+    np.testing.assert_array_equal(second, x + 1)
+    assert not np.shares_memory(first, second)

@@ -23,3 +23,15 @@ func.func private @lost(%p: memref<4xf32> {jpmhc.inplace}) -> memref<4xf32> attr
   memref.copy %p, %a : memref<4xf32> to memref<4xf32>
   return %a : memref<4xf32>
 }
+
+// -----
+
+// Two results in one buffer: the second is a copy of the first.
+// CHECK: func.func private @twice(%[[A:.*]]: memref<6xf32>, %[[FIRST:.*]]: memref<6xf32>, %[[SECOND:.*]]: memref<6xf32>) attributes {jpmhc.aliases = array<i64: -1, -1>
+// CHECK: memref.copy %[[A]], %[[FIRST]]
+// CHECK: memref.copy %[[FIRST]], %[[SECOND]]
+func.func private @twice(%a: memref<6xf32>) -> (memref<6xf32>, memref<6xf32>) attributes {jpmhc.entry} {
+  %0 = memref.alloc() : memref<6xf32>
+  memref.copy %a, %0 : memref<6xf32> to memref<6xf32>
+  return %0, %0 : memref<6xf32>, memref<6xf32>
+}

@@ -10,15 +10,42 @@ namespace jpmhc {
 using namespace mlir;
 using namespace jpmhc;
 
+static Value withoutCasts(Value buffer) {
+  while (auto cast = buffer.getDefiningOp<memref::CastOp>())
+    buffer = cast.getSource();
+  return buffer;
+}
+
+/// Gives a buffer that is returned twice a copy for each further result: every
+/// result has an out-parameter of its own.
+static void separateResults(func::FuncOp function) {
+  Operation *terminator = function.getBody().front().getTerminator();
+  OpBuilder builder(terminator);
+  llvm::SmallPtrSet<Value, 4> returned;
+  for (OpOperand &operand : terminator->getOpOperands()) {
+    Value buffer = withoutCasts(operand.get());
+    auto type = dyn_cast<MemRefType>(operand.get().getType());
+    if (!type || isa<BlockArgument>(buffer) || returned.insert(buffer).second)
+      continue;
+    Location loc = terminator->getLoc();
+    SmallVector<Value> sizes;
+    for (int64_t i = 0; i < type.getRank(); ++i)
+      if (type.isDynamicDim(i))
+        sizes.push_back(
+            memref::DimOp::create(builder, loc, operand.get(), i));
+    Value copy = memref::AllocOp::create(builder, loc, type, sizes);
+    memref::CopyOp::create(builder, loc, operand.get(), copy);
+    operand.set(copy);
+  }
+}
+
 /// Keeps which argument each result is, and checks that every in-place argument
 /// is one.
 static LogicalResult recordAliases(func::FuncOp function) {
   Operation *terminator = function.getBody().front().getTerminator();
   SmallVector<int64_t> aliases;
   for (Value result : terminator->getOperands()) {
-    while (auto cast = result.getDefiningOp<memref::CastOp>())
-      result = cast.getSource();
-    auto argument = dyn_cast<BlockArgument>(result);
+    auto argument = dyn_cast<BlockArgument>(withoutCasts(result));
     aliases.push_back(argument ? static_cast<int64_t>(argument.getArgNumber())
                                : -1);
   }
@@ -42,9 +69,13 @@ namespace {
 struct ResultsToArgumentsPass
     : jpmhc::impl::ResultsToArgumentsBase<ResultsToArgumentsPass> {
   void runOnOperation() override {
-    for (auto function : getOperation().getOps<func::FuncOp>())
-      if (!function.isDeclaration() && failed(recordAliases(function)))
+    for (auto function : getOperation().getOps<func::FuncOp>()) {
+      if (function.isDeclaration())
+        continue;
+      separateResults(function);
+      if (failed(recordAliases(function)))
         return signalPassFailure();
+    }
     bufferization::BufferResultsToOutParamsOpts options;
     options.hoistStaticAllocs = true;
     options.modifyPublicFunctions = true;
