@@ -533,8 +533,12 @@ Val KernelBuilder::lanePositions(Val first) {
 
 // ---- rows of tokens turned into columns
 
-bool KernelBuilder::canTranspose() const {
-  return lanes() > 1 && llvm::isPowerOf2_64(lanes());
+bool KernelBuilder::canTranspose(Value memref, int64_t size) const {
+  // LLVM cannot select loads and stores of, say, nine bf16 at once.
+  bool whole =
+      cast<MemRefType>(memref.getType()).getElementType().isF32() ||
+      size % lanes() == 0;
+  return whole && lanes() > 1 && llvm::isPowerOf2_64(lanes());
 }
 
 /// Transposes a square of vectors by exchanging ever smaller blocks.
@@ -613,7 +617,7 @@ void KernelBuilder::loadTransposed(Tokens tokens, Value memref,
                                    ArrayRef<Val> indices, double factor,
                                    Value columns) {
   int64_t size = cast<MemRefType>(columns.getType()).getDimSize(0);
-  if (!canTranspose()) {
+  if (!canTranspose(memref, size)) {
     loop(index(0), index(size), [&](Val c) {
       SmallVector<Val> position(indices);
       position.push_back(c);
@@ -635,7 +639,7 @@ void KernelBuilder::loadTransposed(Tokens tokens, Value memref,
 void KernelBuilder::storeTransposed(Tokens tokens, Value columns, Val factor,
                                     Value memref, ArrayRef<Val> indices) {
   int64_t size = cast<MemRefType>(columns.getType()).getDimSize(0);
-  if (!canTranspose()) {
+  if (!canTranspose(memref, size)) {
     loop(index(0), index(size), [&](Val c) {
       SmallVector<Val> position(indices);
       position.push_back(c);
@@ -660,7 +664,7 @@ void KernelBuilder::storeTransposed(Tokens tokens, Value columns, Val factor,
 SmallVector<Val> KernelBuilder::loadColumns(Tokens tokens, Value memref,
                                             int64_t offset, int64_t size) {
   SmallVector<Val> columns;
-  if (!canTranspose()) {
+  if (!canTranspose(memref, size)) {
     for (int64_t c = 0; c < size; ++c)
       columns.push_back(loadTokens(tokens, memref, {index(offset + c)}));
     return columns;
@@ -680,7 +684,7 @@ SmallVector<Val> KernelBuilder::loadColumns(Tokens tokens, Value memref,
 void KernelBuilder::storeColumns(Tokens tokens, ArrayRef<Val> columns,
                                  Value memref, int64_t offset) {
   int64_t size = columns.size();
-  if (!canTranspose()) {
+  if (!canTranspose(memref, size)) {
     for (int64_t c = 0; c < size; ++c)
       storeTokens(tokens, columns[c], memref, {index(offset + c)});
     return;

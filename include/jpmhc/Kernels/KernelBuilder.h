@@ -254,7 +254,8 @@ private:
   /// exist.
   void laneBlocks(int64_t size,
                   llvm::function_ref<void(Val first, int64_t count)> body);
-  bool canTranspose() const;
+  /// Whether rows of `size` elements are turned into columns in registers.
+  bool canTranspose(mlir::Value memref, int64_t size) const;
   Val loadLanes(mlir::Value memref, llvm::ArrayRef<Val> indices, int64_t count);
   void storeLanes(Val value, mlir::Value memref, llvm::ArrayRef<Val> indices,
                   int64_t count);
