@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Cost", "Kernel", "Roofline", "cost_table", "roofline"]
 
-_LAUNCH_SECONDS = 1e-6  # of a kernel that does nothing
+_LAUNCH_SECONDS = 1e-6  # a guess for a kernel that does nothing
 
 
 @dataclass(frozen=True)
@@ -157,7 +157,7 @@ _machines: dict[int, Roofline] = {}
 
 
 def roofline() -> Roofline:
-    """Measures the machine with the present number of threads, once a process (0.3 s).
+    """Measures the machine with the present number of threads, once a process.
 
     The bandwidth is that of a compiled sum of two arrays of 64 MB; the rate that of a product of
     two 1024×1024 matrices.

@@ -66,7 +66,7 @@ def profile() -> Iterator[Profile]:
         ...     step(batch)
         >>> print(times)
 
-    Recording costs about a microsecond a kernel. A trace that the knob `trace` asks for at the
+    A trace that the knob `trace` asks for at the
     same time loses these events.
     """
     result = Profile()
