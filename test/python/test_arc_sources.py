@@ -128,12 +128,12 @@ def test_a_malformed_file_is_named_with_pair_and_field(tmp_path, value, message)
 @pytest.mark.parametrize(
     ("challenges", "solutions", "message"),
     [
-        ([], None, "expected tasks by name, got nothing"),
-        ([1], None, "expected tasks by name, got list"),
+        ([], None, "challenges.json: bad file: expected an object, got a list"),
+        ({}, None, "no tasks: expected tasks by name, got none"),
         ({"a": TASK}, {"b": []}, "solutions.json: other tasks than .*challenges.json: got a"),
         ({"a": TASK}, {"a": []}, "solutions.json: task a: .*expected 1 outputs, got 0"),
         ({"a": TASK}, {"a": 3}, "task a: .*a list of outputs"),
-        ({"a": TASK}, [], "expected outputs by task, got list"),
+        ({"a": TASK}, [], "solutions.json: bad file: expected an object, got a list"),
         ({"a": TASK}, {"a": [[[77]]]}, "task a, test 1, output: .*got 77"),
         (
             f'{{"a": {json.dumps(TASK)}, "a": {json.dumps(OTHER)}}}',

@@ -270,8 +270,8 @@ def test_empty_grids_are_no_attempts():
     ("text", "message"),
     [
         ("[", "no JSON"),
-        ("[]", "expected tasks by name"),
-        ('{"x": 1}', "task x: .*a list of tests"),
+        ("[]", "expected an object, got a list"),
+        ('{"x": 1}', "bad field 'x': expected a list"),
         ('{"x": [{}]}', "task x, test 1: .*an attempt_1"),
         ('{"x": [{"attempt_1": [[11]]}]}', "task x, test 1: task attempt_1.*got 11"),
     ],

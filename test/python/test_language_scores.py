@@ -333,7 +333,7 @@ def test_bad_multiple_choice_is_named(mmlu, tmp_path):
         read(tmp_path / "none")
     path = tmp_path / "h.jsonl"
     for change, message in (
-        ({"ctx_a": 3}, "line 1: bad field 'ctx_a': expected a text, got int"),
+        ({"ctx_a": 3}, "line 1: bad field 'ctx_a': expected a text, got a whole number"),
         ({"endings": "x"}, "line 1: bad field 'endings'"),
         ({"label": ""}, r"line 1: bad field 'label': expected 0\.\.3, got ''"),
         ({"label": 4}, "bad field 'label'"),

@@ -244,7 +244,7 @@ def test_writing_goes_on_after_a_stop(tmp_path, monkeypatch):
 
 def test_damage_is_found(tmp_path):
     write(tmp_path / "out")
-    with pytest.raises(DataError, match="none: cannot read the documents"):
+    with pytest.raises(DataError, match="none/manifest.json: cannot read the documents"):
         Documents.open(tmp_path / "none")
     tokens = tmp_path / "out" / "tokens.bin"
     tokens.write_bytes(tokens.read_bytes()[:-2])
@@ -254,7 +254,7 @@ def test_damage_is_found(tmp_path):
     with pytest.raises(DataError, match="unknown format: expected jpmhc-documents-1, got x"):
         Documents.open(tmp_path / "out")
     (tmp_path / "out" / "manifest.json").write_text("[")
-    with pytest.raises(DataError, match="damaged documents"):
+    with pytest.raises(DataError, match="manifest.json: no JSON"):
         Documents.open(tmp_path / "out")
     with pytest.raises(DataError, match="no document has a token: got 2 documents"):
         write(tmp_path / "empty", texts=["", ""])
@@ -274,11 +274,11 @@ def test_documents_are_read_from_text_and_json_lines(tmp_path):
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (b'{"text": "a"}\n{', r"a\.jsonl: line 2: bad line: expected an object with a text 'text'"),
-        (b'{"txt": "a"}', r"line 1: bad line: .* got 'text'"),
-        (b"[1]", "line 1: bad line"),
-        (b'{"text": 1}', r"line 1: bad field 'text': expected a text, got int"),
-        (b"\xff", r"a\.jsonl: not UTF-8"),
+        (b'{"text": "a"}\n{', r"a\.jsonl: line 2: no JSON"),
+        (b'{"txt": "a"}', r"line 1: bad field 'text': expected a text, got nothing"),
+        (b"[1]", "line 1: bad record: expected an object, got a list"),
+        (b'{"text": 1}', r"line 1: bad field 'text': expected a text, got a whole number"),
+        (b"\xff", r"a\.jsonl: line 1: byte 0: not UTF-8"),
     ],
 )
 def test_bad_lines_are_named(tmp_path, content, message):
@@ -352,11 +352,14 @@ def test_long_answers_are_cut_and_long_prompts_named():
     ("content", "message"),
     [
         ("{", r"a\.json: no JSON"),
-        ("{}", "bad instructions: expected a list of objects"),
-        ("[]", "bad instructions"),
-        ("[3]", r"a\.json: record 0: bad field 'instruction': expected a text, got NoneType"),
+        ("{}", "bad file: expected a list, got an object"),
+        ("[]", "no instructions: expected a list of objects"),
+        ("[3]", r"a\.json: record 0: bad record: expected an object"),
         ('[{"instruction": "x"}]', "record 0: bad field 'output'"),
-        ('[{"instruction": "x", "output": "y", "input": 5}]', "bad field 'input': .* got int"),
+        (
+            '[{"instruction": "x", "output": "y", "input": 5}]',
+            "bad field 'input': .* got a whole number",
+        ),
     ],
 )
 def test_bad_instructions_are_named(tmp_path, content, message):

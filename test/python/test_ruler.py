@@ -277,12 +277,12 @@ def test_bad_question_files_are_named(tmp_path):
     qa = {"question": "Q?", "answers": [{"txt": "A"}]}
     squad = {"data": [{"paragraphs": [{"context": "C", "qas": [qa]}]}]}
     assert "q.json: no JSON" in message("{")
-    assert "q.json: bad record: expected list 'data', got NoneType" in message({})
-    assert "data[0].paragraphs[0].qas[0].answers[0]: bad record: expected str 'text'" in message(
+    assert "q.json: bad field 'data': expected a list, got nothing" in message({})
+    assert "data[0].paragraphs[0].qas[0].answers[0]: bad field 'text': expected a text" in message(
         squad
     )
-    assert "q.json: record 1: bad record: expected str 'question'" in message([HOTPOTQA[0], {}])
-    assert "record 0: bad record: expected str 'question', got int" in message([5])
+    assert "q.json: record 1: bad field 'question': expected a text" in message([HOTPOTQA[0], {}])
+    assert "record 0: bad record: expected an object, got a whole number" in message([5])
     assert "record 0.context[0]: bad context: expected [title, sentences]" in message(
         [{**HOTPOTQA[0], "context": ["x"]}]
     )

@@ -126,9 +126,9 @@ def test_sentences_join_to_the_text():
 
 def test_fillers_say_what_is_wrong_with_them(tmp_path):
     for name, content, message in (
-        ("bad.txt", b"caf\xe9", r"bad\.txt: byte 3: filler is not UTF-8"),
-        ("bad.json", b"{}", r'bad\.json: bad filler: expected an object with a string "text"'),
-        ("list.json", b"[1]", r"list\.json: bad filler"),
+        ("bad.txt", b"caf\xe9", r"bad\.txt: byte 3: not UTF-8"),
+        ("bad.json", b"{}", r"bad\.json: bad field 'text': expected a text, got nothing"),
+        ("list.json", b"[1]", r"list\.json: bad record"),
         ("empty.txt", b" \n", r"empty\.txt: filler has no words"),
     ):
         (tmp_path / name).write_bytes(content)

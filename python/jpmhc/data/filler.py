@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 import re
 import textwrap
@@ -13,6 +12,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
+from jpmhc.data.reading import decoded, field, parse_json, read_bytes
 from jpmhc.errors import DataError
 
 __all__ = ["Filler", "split_sentences", "words_of"]
@@ -63,21 +63,11 @@ class Filler:
         Raises:
             DataError: the file cannot be read, is not UTF-8, lacks the field, or has no words.
         """
-        try:
-            content = Path(path).read_bytes()
-            text = content.decode()
-            if Path(path).suffix == ".json":
-                text = json.loads(text)["text"]
-            sentences = tuple(split_sentences(text))
-        except OSError as error:
-            message = "cannot read the filler"
-            raise DataError(message, given=error.strerror or error, where=path) from error
-        except UnicodeDecodeError as error:
-            where = f"{path}: byte {error.start}"
-            raise DataError("filler is not UTF-8", given=error.reason, where=where) from error
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
-            expected = 'an object with a string "text"'
-            raise DataError("bad filler", expected=expected, given=error, where=path) from error
+        content = read_bytes(path, "the filler")
+        text = decoded(content, path)
+        if Path(path).suffix == ".json":
+            text = field(parse_json(text, path), "text", str, path)
+        sentences = tuple(split_sentences(text))
         if not sentences:
             raise DataError("filler has no words", where=path)
         return cls(sentences, Path(path).name, hashlib.sha256(content).hexdigest())

@@ -3,15 +3,14 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 
 from jpmhc.data.packing import Documents, Encoded
+from jpmhc.data.reading import field, read_json
 from jpmhc.data.tokenizers import Tokenizer
 from jpmhc.errors import DataError
 
@@ -51,27 +50,16 @@ def read_alpaca(path: str | os.PathLike) -> list[Example]:
         DataError: the file cannot be read, is no such list, or is empty; it names record and
             field.
     """
-    try:
-        records = json.loads(Path(path).read_bytes())
-    except OSError as error:
-        message = "cannot read the instructions"
-        raise DataError(message, given=error.strerror or error, where=path) from error
-    except ValueError as error:
-        raise DataError("no JSON", given=error, where=path) from error
-    if not isinstance(records, list) or not records:
-        raise DataError("bad instructions", expected="a list of objects", where=path)
+    records = read_json(path, "the instructions", list)
+    if not records:
+        raise DataError("no instructions", expected="a list of objects", where=path)
     return [_example(record, f"{path}: record {k}") for k, record in enumerate(records)]
 
 
 def _example(record: object, where: str) -> Example:
-    fields = record if isinstance(record, dict) else {}
-    texts = {}
-    for name in ("instruction", "input", "output"):
-        value = fields.get(name, "" if name == "input" and fields else None)
-        if not isinstance(value, str):
-            given = type(value).__name__
-            raise DataError(f"bad field {name!r}", expected="a text", given=given, where=where)
-        texts[name] = value
+    if isinstance(record, dict):
+        record = {"input": "", **record}
+    texts = {name: field(record, name, str, where) for name in ("instruction", "input", "output")}
     answer = texts.pop("output")
     template = _WITH_INPUT if texts["input"] else _WITHOUT_INPUT
     return Example(template.format(**texts), answer, where)

@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import bisect
 import contextlib
-import json
 import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -29,7 +28,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from jpmhc.data import philox
+from jpmhc.data import philox, reading
 from jpmhc.data.output import OutputFolder
 from jpmhc.data.tokenizers import Tokenizer
 from jpmhc.errors import ConfigError, DataError, RangeError, unknown_name
@@ -57,6 +56,8 @@ _MANIFEST = "manifest.json"
 _NUMBER = np.dtype("<u4")
 _FORMAT = "jpmhc-documents-1"
 _DOCUMENTS_PER_SAVE = 512
+_DTYPES = ("<u2", "<u4")  # of tokens on disk
+_WHAT = "the documents"  # in errors
 
 Item = TypeVar("Item")
 Encoded = tuple[np.ndarray, int]  # tokens, and the index of the first to be predicted
@@ -107,7 +108,7 @@ class Documents:
             predicted; by default all but a document's first are.
 
     Raises:
-        DataError: the sizes do not add up, or a document is empty.
+        DataError: the sizes do not add up, a document is empty, or there are not as many answers.
     """
 
     def __init__(
@@ -123,6 +124,9 @@ class Documents:
         self.tokens, self.sizes = tokens, sizes
         self.begins = np.cumsum(sizes) - sizes
         self.answers = None if answers is None else np.asarray(answers, dtype=np.int64)
+        if self.answers is not None and self.answers.shape != sizes.shape:
+            given = list(self.answers.shape)
+            raise DataError("bad answers", expected=list(sizes.shape), given=given)
 
     @classmethod
     def from_arrays(
@@ -145,23 +149,25 @@ class Documents:
         Raises:
             DataError: a file is missing, damaged, or of another format.
         """
+        where = Path(folder, _MANIFEST)
+        manifest = reading.read_json(where, _WHAT, dict)
+        if manifest.get("format") != _FORMAT:
+            given = manifest.get("format")
+            raise DataError("unknown format", expected=_FORMAT, given=given, where=where)
+        dtype = reading.field(manifest, "dtype", str, where)
+        if dtype not in _DTYPES:
+            raise DataError("bad field 'dtype'", expected=_DTYPES, given=dtype, where=where)
+        counts = tuple(
+            reading.field(manifest, name, int, where) for name in ("documents", "tokens")
+        )
         try:
-            manifest = json.loads(Path(folder, _MANIFEST).read_bytes())
-            if manifest.get("format") != _FORMAT:
-                raise DataError(
-                    "unknown format", expected=_FORMAT, given=manifest.get("format"), where=folder
-                )
             sizes, answers = (
                 np.fromfile(Path(folder, name), dtype=_NUMBER) for name in (_SIZES, _ANSWERS)
             )
-            tokens = np.memmap(Path(folder, _TOKENS), dtype=manifest["dtype"], mode="r")
-        except OSError as error:
-            message = "cannot read the documents"
-            raise DataError(message, given=error.strerror or error, where=folder) from error
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
-            raise DataError("damaged documents", given=error, where=folder) from error
-        counts = [manifest.get("documents"), manifest.get("tokens")]
-        if [len(sizes), tokens.size] != counts or len(answers) != len(sizes):
+            tokens = np.memmap(Path(folder, _TOKENS), dtype=dtype, mode="r")
+        except (OSError, ValueError) as error:  # ValueError: an empty file cannot be mapped
+            raise reading.unreadable(folder, _WHAT, error) from error
+        if (len(sizes), tokens.size) != counts or len(answers) != len(sizes):
             expected = "{} documents of {} tokens".format(*counts)
             given = f"{min(len(sizes), len(answers))} of {tokens.size}"
             raise DataError("damaged documents", expected=expected, given=given, where=folder)
@@ -427,21 +433,17 @@ def read_documents(
         DataError: the file cannot be read, is not UTF-8, or a line is malformed; it names line
             and field.
     """
-    number = 0
+    if Path(path).suffix == ".jsonl":
+        for where, record in reading.json_lines(path, _WHAT):
+            yield reading.field(record, field, str, where)
+        return
     try:
-        with open(path, encoding="utf-8") as file:
-            if Path(path).suffix != ".jsonl":
-                yield from _parts(file, separator)
-                return
-            for number, line in enumerate(file, start=1):
-                if line.strip():
-                    yield _json_text(line, field, f"{path}: line {number}")
-    except OSError as error:
-        message = "cannot read the documents"
-        raise DataError(message, given=error.strerror or error, where=path) from error
-    except UnicodeDecodeError as error:
-        where = f"{path}: after line {number}" if number else path
-        raise DataError("not UTF-8", given=error.reason, where=where) from error
+        with open(path, encoding="utf-8-sig") as file:
+            yield from _parts(file, separator)
+    except (OSError, ValueError) as error:
+        if isinstance(error, UnicodeDecodeError):
+            raise DataError("not UTF-8", given=error.reason, where=path) from error
+        raise reading.unreadable(path, _WHAT, error) from error
 
 
 def _parts(lines: Iterable[str], separator: str | None) -> Iterator[str]:
@@ -453,18 +455,6 @@ def _parts(lines: Iterable[str], separator: str | None) -> Iterator[str]:
         else:
             part.append(line)
     yield "".join(part)
-
-
-def _json_text(line: str, field: str, where: str) -> str:
-    try:
-        text = json.loads(line)[field]
-    except (ValueError, KeyError, TypeError) as error:
-        expected = f"an object with a text {field!r}"
-        raise DataError("bad line", expected=expected, given=error, where=where) from error
-    if not isinstance(text, str):
-        given = type(text).__name__
-        raise DataError(f"bad field {field!r}", expected="a text", given=given, where=where)
-    return text
 
 
 def encode_text(text: str, tokenizer: Tokenizer) -> Encoded:
@@ -502,7 +492,7 @@ def write_documents(
         OutputError: the folder cannot be written.
         DataError: no document has a token, or `items` cannot be read or encoded.
     """
-    dtype = np.dtype("<u2" if tokenizer.vocabulary_size <= 2**16 else "<u4")
+    dtype = np.dtype(_DTYPES[tokenizer.vocabulary_size > 2**16])
     types = {_TOKENS: dtype, _SIZES: _NUMBER, _ANSWERS: _NUMBER}
     paths = [output.file(name) for name in types]
     number = -1

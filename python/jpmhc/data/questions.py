@@ -4,12 +4,11 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
+from jpmhc.data.reading import as_text, decoded, field, parse_json, read_bytes
 from jpmhc.errors import DataError
 
 __all__ = ["Question", "QuestionSet", "read_questions"]
@@ -56,18 +55,12 @@ def read_questions(path: str | os.PathLike) -> QuestionSet:
         DataError: the file cannot be read, is no JSON or in neither format (it names the record
             and the field), or has no question that can be answered.
     """
-    try:
-        content = Path(path).read_bytes()
-        data = json.loads(content)
-    except OSError as error:
-        message = "cannot read the questions"
-        raise DataError(message, given=error.strerror or error, where=path) from error
-    except ValueError as error:
-        raise DataError("no JSON", given=error, where=path) from error
+    content = read_bytes(path, "the questions")
+    data = parse_json(decoded(content, path), path)
     if isinstance(data, list):
         found = _hotpotqa(data, path)
     else:
-        found = _squad(_field(data, "data", list, path), path)
+        found = _squad(field(data, "data", list, path), path)
     documents = sorted({text for _, _, gold, related in found for text in (*gold, *related)})
     number = {text: k for k, text in enumerate(documents)}
     questions = tuple(
@@ -86,20 +79,20 @@ _Found = list[tuple[str, tuple[str, ...], list[str], list[str]]]
 def _squad(articles: list, path: object) -> _Found:
     found: _Found = []
     for a, article in enumerate(articles):
-        paragraphs = _field(article, "paragraphs", list, f"{path}: data[{a}]")
+        paragraphs = field(article, "paragraphs", list, f"{path}: data[{a}]")
         contexts = [
-            _field(p, "context", str, f"{path}: data[{a}].paragraphs[{k}]")
+            field(p, "context", str, f"{path}: data[{a}].paragraphs[{k}]")
             for k, p in enumerate(paragraphs)
         ]
         for k, paragraph in enumerate(paragraphs):
             place = f"{path}: data[{a}].paragraphs[{k}]"
             others = [text for text in dict.fromkeys(contexts) if text != contexts[k]]
-            for q, item in enumerate(_field(paragraph, "qas", list, place)):
+            for q, item in enumerate(field(paragraph, "qas", list, place)):
                 where = f"{place}.qas[{q}]"
-                text = _field(item, "question", str, where)
-                given = _field(item, "answers", list, where)
+                text = field(item, "question", str, where)
+                given = field(item, "answers", list, where)
                 answers = [
-                    _field(answer, "text", str, f"{where}.answers[{n}]")
+                    field(answer, "text", str, f"{where}.answers[{n}]")
                     for n, answer in enumerate(given)
                 ]
                 if answers and not item.get("is_impossible", False):
@@ -111,27 +104,20 @@ def _hotpotqa(records: list, path: object) -> _Found:
     found: _Found = []
     for k, record in enumerate(records):
         where = f"{path}: record {k}"
-        text = _field(record, "question", str, where)
-        answer = _field(record, "answer", str, where)
+        text = field(record, "question", str, where)
+        answer = field(record, "answer", str, where)
         documents = []
-        for n, item in enumerate(_field(record, "context", list, where)):
-            try:
-                title, sentences = item
-                documents.append(f"{title}\n{''.join(sentences)}")
-            except (TypeError, ValueError) as error:
-                expected = "[title, sentences]"
-                raise DataError(
-                    "bad context", expected=expected, given=item, where=f"{where}.context[{n}]"
-                ) from error
+        for n, item in enumerate(field(record, "context", list, where)):
+            documents.append(_document(item, f"{where}.context[{n}]"))
         if documents:
             found.append((text, (answer,), list(dict.fromkeys(documents)), []))
     return found
 
 
-def _field(record: Any, name: str, kind: type, where: object) -> Any:
-    value = record.get(name) if isinstance(record, dict) else None
-    if not isinstance(value, kind):
-        expected = f"{kind.__name__} {name!r}"
-        given = type(value).__name__ if isinstance(record, dict) else type(record).__name__
-        raise DataError("bad record", expected=expected, given=given, where=where)
-    return value
+def _document(item: object, where: str) -> str:
+    """A paragraph of HotpotQA."""
+    if not isinstance(item, list) or len(item) != 2 or not isinstance(item[1], list):
+        raise DataError("bad context", expected="[title, sentences]", where=where)
+    title = as_text(item[0], "title", where)
+    sentences = [as_text(text, f"sentence {k}", where) for k, text in enumerate(item[1])]
+    return f"{title}\n{''.join(sentences)}"

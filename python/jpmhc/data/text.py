@@ -8,6 +8,7 @@ import os
 import numpy as np
 
 from jpmhc.data import philox
+from jpmhc.data.reading import unreadable
 from jpmhc.errors import ConfigError, DataError, DTypeError, RangeError
 
 __all__ = ["VOCABULARY_SIZE", "TextDataset", "decode", "encode", "read_tokens"]
@@ -46,9 +47,8 @@ def read_tokens(path: str | os.PathLike) -> np.ndarray:
     """
     try:
         return np.fromfile(path, dtype=np.uint8)
-    except OSError as error:
-        message = "cannot read the text"
-        raise DataError(message, given=error.strerror or error, where=path) from error
+    except (OSError, ValueError) as error:
+        raise unreadable(path, "the text", error) from error
 
 
 class TextDataset:

@@ -15,6 +15,7 @@ from typing import Protocol
 import numpy as np
 
 from jpmhc.data import text
+from jpmhc.data.reading import read_bytes
 from jpmhc.errors import ConfigError, DataError, MissingDependencyError, RangeError
 
 __all__ = [
@@ -94,7 +95,7 @@ class SentencePieceTokenizer:
             import sentencepiece
         except ImportError as error:
             raise _missing("sentencepiece") from error
-        content = _read(path)
+        content = read_bytes(path, "the tokenizer")
         self._model = sentencepiece.SentencePieceProcessor()
         try:
             self._model.LoadFromSerializedProto(content)
@@ -138,7 +139,7 @@ class HuggingFaceTokenizer:
             import tokenizers
         except ImportError as error:
             raise _missing("tokenizers") from error
-        content = _read(path)
+        content = read_bytes(path, "the tokenizer")
         try:
             self._model = tokenizers.Tokenizer.from_buffer(content)
         except Exception as error:  # the library raises plain Exception
@@ -188,14 +189,6 @@ def _missing(package: str) -> MissingDependencyError:
     return MissingDependencyError(
         f"this tokenizer needs the package {package}", hint="pip install 'jpmhc[text]'"
     )
-
-
-def _read(path: str | os.PathLike) -> bytes:
-    try:
-        return Path(path).read_bytes()
-    except OSError as error:
-        message = "cannot read the tokenizer"
-        raise DataError(message, given=error.strerror or error, where=path) from error
 
 
 def _checked(tokens: Sequence[int] | np.ndarray, size: int) -> list[int]:

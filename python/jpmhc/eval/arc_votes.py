@@ -21,7 +21,6 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from pathlib import Path
 
 import numpy as np
 
@@ -29,6 +28,7 @@ from jpmhc.data.arc.augment import IDENTITY, Augmentation, parse_name
 from jpmhc.data.arc.puzzles import BLANK_PUZZLE, Batch
 from jpmhc.data.arc.tasks import Pair, Task
 from jpmhc.data.arc.tokens import FIRST_COLOUR, grid_sizes
+from jpmhc.data.reading import field, read_json
 from jpmhc.errors import DataError, OutputError, RangeError, ShapeError
 from jpmhc.eval.pass_at_k import pass_at_k_of_all
 from jpmhc.files import replacing
@@ -359,25 +359,14 @@ def read_submission(path: str | os.PathLike) -> dict[str, list[list[np.ndarray]]
     Raises:
         DataError: the file is no submission; it names the task, the test and the attempt.
     """
-    path = Path(path)
-    try:
-        value = json.loads(path.read_bytes())
-    except OSError as error:
-        given = error.strerror or error
-        raise DataError("cannot read the submission", given=given, where=path) from error
-    except ValueError as error:
-        raise DataError("no JSON", given=error, where=path) from error
-    if not isinstance(value, dict):
-        raise DataError("bad submission", expected="tasks by name", where=path)
-    result = {}
-    for name, tests in value.items():
-        where = f"{path}: task {name}"
-        if not isinstance(tests, list):
-            raise DataError("bad submission", expected="a list of tests", where=where)
-        result[name] = [
-            _read_attempts(test, f"{where}, test {k}") for k, test in enumerate(tests, start=1)
+    value = read_json(path, "the submission", dict)
+    return {
+        name: [
+            _read_attempts(test, f"{path}: task {name}, test {k}")
+            for k, test in enumerate(field(value, name, list, path), start=1)
         ]
-    return result
+        for name in value
+    }
 
 
 def _read_attempts(test: object, where: str) -> list[np.ndarray]:

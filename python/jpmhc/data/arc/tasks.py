@@ -94,7 +94,7 @@ class Task:
                 raise DataError("bad task", expected=f"a list {field!r}", given=given, where=place)
             for k, pair in enumerate(pairs, start=1):
                 if not isinstance(pair, Mapping) or "input" not in pair:
-                    given = sorted(pair) if isinstance(pair, Mapping) else pair
+                    given = sorted(pair) if isinstance(pair, Mapping) else type(pair).__name__
                     expected = "an input and an output"
                     where_pair = f"{place}, {name} {k}"
                     raise DataError("bad pair", expected=expected, given=given, where=where_pair)
@@ -195,7 +195,7 @@ def _pair(pair: Sequence, where: str, *, output_needed: bool) -> Pair:
     try:
         given = len(pair)
     except TypeError:
-        given = repr(pair)
+        given = type(pair).__name__
     if given != 2:
         raise DataError("bad pair", expected="an input and an output", given=given, where=where)
     if pair[1] is None and not output_needed:

@@ -14,7 +14,6 @@ A folder may have several sets, named in `dataset.json`; the scripts for ARC mak
 
 from __future__ import annotations
 
-import json
 import math
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -26,10 +25,12 @@ from jpmhc.data.arc.puzzles import BLANK_PUZZLE, ArcPuzzles, ExampleTable, Puzzl
 from jpmhc.data.arc.tasks import Task
 from jpmhc.data.arc.tokens import IGNORE, PAD, VOCABULARY_SIZE
 from jpmhc.data.output import OutputFolder
+from jpmhc.data.reading import as_text, field, load_array, read_json
 from jpmhc.errors import DataError
 
 SPLITS = ("train", "test")
 ROWS_AT_ONCE = 2048
+_TOKEN_FIELDS = ("inputs", "labels")
 _INDEX_FIELDS = ("puzzle_identifiers", "puzzle_indices", "group_indices")
 
 
@@ -75,8 +76,8 @@ def write(
 def _write_rows(output: OutputFolder, split: str, table: PuzzleExamples, first: int) -> None:
     batch = table.batch(np.arange(first, min(first + ROWS_AT_ONCE, len(table))))
     labels = np.where(batch.labels == IGNORE, PAD, batch.labels)
-    for field, rows in (("inputs", batch.tokens), ("labels", labels)):
-        with output.appending(f"{split}/all__{field}.npy") as file:
+    for name, rows in zip(_TOKEN_FIELDS, (batch.tokens, labels), strict=True):
+        with output.appending(f"{split}/all__{name}.npy") as file:
             if first == 0:
                 shape = (len(table), table.sequence_length)
                 header = {"descr": "|u1", "fortran_order": False, "shape": shape}
@@ -86,8 +87,8 @@ def _write_rows(output: OutputFolder, split: str, table: PuzzleExamples, first: 
 
 def _write_indices(output: OutputFolder, split: str, table: ExampleTable) -> None:
     arrays = (table.puzzle_ids, table.puzzle_indices, table.group_indices)
-    for field, array in zip(_INDEX_FIELDS, arrays, strict=True):
-        output.write_array(f"{split}/all__{field}.npy", array.astype(np.int32))
+    for name, array in zip(_INDEX_FIELDS, arrays, strict=True):
+        output.write_array(f"{split}/all__{name}.npy", array.astype(np.int32))
 
 
 def _metadata(puzzles: ArcPuzzles, table: ExampleTable) -> dict[str, object]:
@@ -125,44 +126,56 @@ class StoredExamples(ExampleTable):
     """
 
     def __init__(self, folder: Path, set_name: str, metadata: Mapping) -> None:
-        def array(field: str, **options: object) -> np.ndarray:
-            return _load(folder / f"{set_name}__{field}.npy", **options)
-
-        self.inputs, self.labels = (array(f, mmap_mode="r") for f in ("inputs", "labels"))
-        ids, puzzles, groups = (array(field) for field in _INDEX_FIELDS)
         self._where, self._set = folder, set_name
+        self.inputs, self.labels = (
+            load_array(self._file(name), mapped=True) for name in _TOKEN_FIELDS
+        )
+        ids, puzzles, groups = (load_array(self._file(name)) for name in _INDEX_FIELDS)
         self._pad, self._ignored = metadata["pad_id"], metadata.get("ignore_label_id")
         self.num_puzzle_ids = metadata["num_puzzle_identifiers"]
         self._check(ids, puzzles, groups, metadata["seq_len"])
         super().__init__(groups, puzzles, ids, math.isqrt(metadata["seq_len"]))
 
+    def _file(self, name: str) -> Path:
+        return self._where / f"{self._set}__{name}.npy"
+
     def _check(self, ids: np.ndarray, puzzles: np.ndarray, groups: np.ndarray, length: int) -> None:
-        def fail(field: str, expected: object, given: object) -> None:
-            where = self._where / f"{self._set}__{field}.npy"
+        def fail(name: str, expected: object, given: object) -> None:
+            where = self._file(name)
             raise DataError("bad array", expected=expected, given=given, where=where)
 
-        for field, array in (("inputs", self.inputs), ("labels", self.labels)):
-            expected = [len(self.inputs), length]
+        for name, array in zip(_TOKEN_FIELDS, (self.inputs, self.labels), strict=True):
+            expected = [*self.inputs.shape[:1], length]
             if array.dtype.kind not in "iu" or list(array.shape) != expected:
-                fail(field, f"integers {expected}", f"{array.dtype} {list(array.shape)}")
-        for field, array, end in (
+                fail(name, f"integers {expected}", f"{array.dtype} {list(array.shape)}")
+        for name, array, end in (
             ("puzzle_indices", puzzles, len(self.inputs)),
-            ("group_indices", groups, len(puzzles) - 1),
+            ("group_indices", groups, puzzles.size - 1),
         ):
             if array.dtype.kind not in "iu" or array.ndim != 1 or not len(array):
-                fail(field, "a list of integers", f"{array.dtype} {list(array.shape)}")
+                fail(name, "a list of integers", f"{array.dtype} {list(array.shape)}")
             if array[0] != 0 or array[-1] != end or (np.diff(array.astype(np.int64)) <= 0).any():
-                fail(field, f"rising from 0 to {end}", f"{array[0]} to {array[-1]}")
+                fail(name, f"rising from 0 to {end}", f"{array[0]} to {array[-1]}")
         if ids.shape != (len(puzzles) - 1,) or ids.dtype.kind not in "iu":
             fail("puzzle_identifiers", [len(puzzles) - 1], list(ids.shape))
         if ids.size and not (ids.min() >= 0 and ids.max() < self.num_puzzle_ids):
             fail("puzzle_identifiers", f"0..{self.num_puzzle_ids - 1}", f"{ids.min()}..{ids.max()}")
 
     def _encode(self, rows: np.ndarray, puzzles: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        labels = self.labels[rows].astype(np.int32)
+        inputs, labels = (self._tokens(name, rows) for name in _TOKEN_FIELDS)
         if self._ignored is not None:
             labels[labels == self._ignored] = IGNORE
-        return self.inputs[rows].astype(np.int32), labels
+        return inputs, labels
+
+    def _tokens(self, name: str, rows: np.ndarray) -> np.ndarray:
+        tokens = getattr(self, name)[rows].astype(np.int32)
+        wrong = (tokens < 0) | (tokens >= VOCABULARY_SIZE)
+        if wrong.any():
+            row, place = np.argwhere(wrong)[0]
+            expected = f"tokens 0..{VOCABULARY_SIZE - 1}"
+            where = f"{self._file(name)}: row {rows[row]}"
+            raise DataError("bad token", expected=expected, given=tokens[row, place], where=where)
+        return tokens
 
 
 class TrmFolder:
@@ -183,9 +196,13 @@ class TrmFolder:
 
     def __init__(self, path: str | os.PathLike, set_name: str | None = None) -> None:
         path = Path(path)
-        self.identifiers: list[str] = _read_json(path / "identifiers.json", list)
+        names = path / "identifiers.json"
+        self.identifiers: list[str] = [
+            as_text(name, f"identifier {k}", names)
+            for k, name in enumerate(read_json(names, "the names", list))
+        ]
         tests = path / "test_puzzles.json"
-        puzzles = _read_json(tests, dict) if tests.exists() else {}
+        puzzles = read_json(tests, "the tests", dict) if tests.exists() else {}
         self.tests = tuple(Task.from_json(name, task, tests) for name, task in puzzles.items())
         self.training, self.evaluation = (
             self._examples(path / split, set_name) if (path / split).is_dir() else None
@@ -196,7 +213,7 @@ class TrmFolder:
 
     def _examples(self, folder: Path, set_name: str | None) -> StoredExamples:
         path = folder / "dataset.json"
-        metadata = _read_json(path, dict)
+        metadata = read_json(path, "the description", dict)
         _check_metadata(metadata, path)
         names: Sequence[str] = metadata["sets"]
         if set_name is not None and set_name not in names:
@@ -212,41 +229,21 @@ class TrmFolder:
 
 
 def _check_metadata(metadata: Mapping, path: Path) -> None:
-    for field in ("pad_id", "vocab_size", "seq_len", "num_puzzle_identifiers"):
-        value = metadata.get(field)
-        if not isinstance(value, int) or value < 0:
-            raise DataError(f"bad {field}", expected="an integer", given=value, where=path)
+    for name in ("pad_id", "vocab_size", "seq_len", "num_puzzle_identifiers"):
+        value = field(metadata, name, int, path)
+        if value < 0:
+            raise DataError(f"bad field {name!r}", expected="at least 0", given=value, where=path)
     if math.isqrt(metadata["seq_len"]) ** 2 != metadata["seq_len"]:
         expected, given = "a square of the canvas", metadata["seq_len"]
-        raise DataError("bad seq_len", expected=expected, given=given, where=path)
+        raise DataError("bad field 'seq_len'", expected=expected, given=given, where=path)
     if metadata["pad_id"] != PAD or metadata["vocab_size"] != VOCABULARY_SIZE:
         expected = f"pad_id {PAD} and vocab_size {VOCABULARY_SIZE}"
         given = f"{metadata['pad_id']} and {metadata['vocab_size']}"
         raise DataError("not of ARC", expected=expected, given=given, where=path)
-    sets = metadata.get("sets")
-    if not isinstance(sets, list) or not sets:
-        raise DataError("bad sets", expected="a list of names", given=sets, where=path)
-
-
-def _read_json(path: Path, kind: type) -> object:
-    try:
-        value = json.loads(path.read_bytes())
-    except OSError as error:
-        given = error.strerror or error
-        raise DataError("cannot read", given=given, where=path) from error
-    except ValueError as error:
-        raise DataError("no JSON", given=error, where=path) from error
-    if not isinstance(value, kind):
-        given = type(value).__name__
-        raise DataError("bad file", expected=f"a {kind.__name__}", given=given, where=path)
-    return value
-
-
-def _load(path: Path, mmap_mode: str | None = None) -> np.ndarray:
-    try:
-        return np.load(path, mmap_mode=mmap_mode, allow_pickle=False)
-    except OSError as error:
-        given = error.strerror or error
-        raise DataError("cannot read", given=given, where=path) from error
-    except (ValueError, EOFError) as error:
-        raise DataError("no NumPy array", given=error, where=path) from error
+    if metadata.get("ignore_label_id") is not None:
+        field(metadata, "ignore_label_id", int, path)
+    sets = field(metadata, "sets", list, path)
+    if not sets:
+        raise DataError("bad field 'sets'", expected="a name at least", given=sets, where=path)
+    for name in sets:
+        as_text(name, "sets", path)

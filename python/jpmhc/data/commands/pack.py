@@ -20,7 +20,8 @@ from jpmhc.data.packing import (
     read_documents,
     write_documents,
 )
-from jpmhc.errors import ConfigError, DataError
+from jpmhc.data.reading import unreadable
+from jpmhc.errors import ConfigError
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -133,12 +134,15 @@ def draw(path: str, dataset: PackedDataset, number: int) -> None:
     strips.draw(path, rows, kinds, title=title, unit="tokens (grey: filling)")
 
 
-def _write(options: argparse.Namespace, tokenizer: tokenizers.Tokenizer) -> None:
+def _digest(path: Path) -> str:
     try:
-        sources = [{"name": path.name, "sha256": sha256(path)} for path in options.files]
+        return sha256(path)
     except OSError as error:
-        message = "cannot read the documents"
-        raise DataError(message, given=error.strerror or error, where=error.filename) from error
+        raise unreadable(path, "the documents", error) from error
+
+
+def _write(options: argparse.Namespace, tokenizer: tokenizers.Tokenizer) -> None:
+    sources = [{"name": path.name, "sha256": _digest(path)} for path in options.files]
     request = {
         "command": "pack",
         "sources": sources,
