@@ -397,7 +397,7 @@ def test_command_writes_both_formats_of_the_same_data(source, tmp_path, capsys):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--augmentations", "-1"], "--augmentations: expected at least 0, got -1"),
+        (["--augmentations", "-1"], "bad --augmentations: expected 0..99999, got -1"),
         (["--max-grid", "1"], "no tasks"),
         (["--canvas", "2"], "grid larger than the canvas"),
         (["--source", "/nothing"], "no such source"),

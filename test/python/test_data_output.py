@@ -17,14 +17,12 @@ CARD = Card("Numbers", "jpmhc-data numbers", "counted", "public domain", {"numbe
 def write(path, request, upto, total=6):
     """Numbers, one a line; fails after `upto`."""
     with OutputFolder(path, request) as output:
-        with open(output.file("part/numbers.txt"), "ab") as lines:
-            for k in range(output.done, total):
-                lines.write(b"%d\n" % k)
-                lines.flush()
-                if k == upto:
-                    output.file("junk").write_bytes(b"junk")
-                    raise KeyboardInterrupt
-                output.advance(k + 1)
+        for k in range(output.done, total):
+            output.append("part/numbers.txt", b"%d\n" % k)
+            if k == upto:
+                output.file("junk").write_bytes(b"junk")
+                raise KeyboardInterrupt
+            output.advance(k + 1)
         output.write_card(CARD)
 
 

@@ -226,7 +226,7 @@ def test_short_lengths_say_what_is_needed(length):
         ({"kind": "bridge"}, "unknown kind: .*did you mean 'bridged'"),
         ({"split": "valid"}, "unknown split"),
         ({"protocol": "strct"}, "did you mean 'strict'"),
-        ({"hops": 4}, r"bad hops: expected 1\.\.3, got \[4\]"),
+        ({"hops": 4}, r"bad hops: expected 1\.\.3, got 4"),
         ({"hops": ()}, "bad hops"),
         ({"chains": 9}, r"bad chains: expected 1\.\.8, got 9"),
         ({"depth": 1.5}, "bad depth"),

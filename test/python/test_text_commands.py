@@ -189,16 +189,19 @@ def test_pictures_show_where_things_are(tmp_path, capsys, command):
         (["needle", "none.txt"], "error: none.txt: cannot read the filler"),
         ([*NEEDLE, "--test", "-1"], "error: --test: expected at least 0, got -1"),
         ([*NEEDLE, "--test", "0"], "error: no instances"),
-        ([*NEEDLE, "--hops", "5"], "error: bad hops: expected 1..3, got [5]"),
+        ([*NEEDLE, "--hops", "5"], "error: bad hops: expected 1..3, got 5"),
         ([*NEEDLE, "--tokenizer", "x"], "error: unknown tokenizer"),
-        ([*NEEDLE, "--workers", "0", "-o", "out"], "error: --workers: expected at least 1"),
+        ([*NEEDLE, "--workers", "0", "-o", "out"], "error: bad workers: expected 1..256, got 0"),
         (["needle", str(ALICE), "--lengths", "100"], "error: instance 0: length too short"),
         (["ruler", "--first", "-1"], "error: --first: expected at least 0, got -1"),
         (["ruler", "--template", "x"], "error: bad template: expected one {task}"),
         (["ruler", "--count", "0"], "error: --count: expected at least 1, got 0"),
         (["ruler", "--tasks", "qa_2"], "error: qa_2 needs questions"),
         (["ruler", "--squad", "none.json"], "error: none.json: cannot read the questions"),
-        (["ruler", "--tasks", "fwe", "--lengths", "90"], "error: fwe, instance 0: length too"),
+        (
+            ["ruler", "--tasks", "fwe", "--lengths", "90"],
+            "error: lengths too short: got 90 for fwe, which needs at least 250 tokens (",
+        ),
         (["pack", "none.txt", "-o", "out"], "error: none.txt: cannot read the documents"),
         (["pack", str(ALICE), "--length", "0"], "error: --length: expected at least 1"),
         (["pack", str(ALICE), "--length", "99999"], "error: too few documents"),
@@ -209,3 +212,17 @@ def test_errors_are_one_line(tmp_path, monkeypatch, capsys, command, message):
     assert main(command) == 1
     said = capsys.readouterr().err
     assert said.startswith(message) and said.count("\n") == 1
+
+
+def test_ruler_says_all_lengths_that_are_too_short_before_it_makes_any(tmp_path, capsys):
+    out = tmp_path / "out"
+    assert main(["ruler", "--lengths", "4096", "8192", "600", "-o", str(out)]) == 1
+    said = capsys.readouterr().err
+    assert said.startswith("error: lengths too short: got 4096 for cwe, which needs at least 71")
+    assert "; 600 for vt, which needs at least " in said and "8192 for" not in said
+    assert not list(tmp_path.iterdir())
+
+
+def test_ruler_needs_no_options(capsys):
+    assert main(["ruler", "--preview", "1"]) == 0
+    assert capsys.readouterr().out.count("tokens of 8192\n") == 6

@@ -24,6 +24,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from jpmhc.data import philox
+from jpmhc.data.checks import whole
 from jpmhc.data.draws import Draws
 from jpmhc.data.filler import Filler
 from jpmhc.data.fitting import suffix_of_length
@@ -184,7 +186,8 @@ class NeedleCorpus:
         seed: int = 0,
         depth: float | None = None,
     ) -> None:
-        self.hops = (hops,) if isinstance(hops, int) else tuple(hops)
+        hops = hops if isinstance(hops, Sequence) else (hops,)
+        self.hops = tuple(whole("hops", number, 1, MOST_HOPS) for number in hops)
         for name, value, known in (
             ("kind", kind, KINDS),
             ("split", split, SPLITS),
@@ -192,17 +195,14 @@ class NeedleCorpus:
         ):
             if value not in known:
                 raise unknown_name(name, value, known)
-        if not self.hops or not all(1 <= number <= MOST_HOPS for number in self.hops):
-            raise ConfigError("bad hops", expected=f"1..{MOST_HOPS}", given=list(self.hops))
-        if not 1 <= chains <= MOST_CHAINS:
-            raise ConfigError("bad chains", expected=f"1..{MOST_CHAINS}", given=chains)
-        if depth is not None and not 0 <= depth <= 1:
+        if not self.hops:
+            raise ConfigError("bad hops", expected=f"1..{MOST_HOPS}", given="none")
+        if depth is not None and not (isinstance(depth, int | float) and 0 <= depth <= 1):
             raise ConfigError("bad depth", expected="0..1", given=depth)
-        if length < 1:
-            raise ConfigError("bad length", expected="at least 1", given=length)
-        self.tokenizer = tokenizer
-        self.length, self.chains, self.kind = length, chains, kind
-        self.split, self.protocol, self.seed, self.depth = split, protocol, seed, depth
+        self.tokenizer, self.length = tokenizer, whole("length", length, 1)
+        self.chains, self.kind = whole("chains", chains, 1, MOST_CHAINS), kind
+        self.seed = philox.check_seed(seed)
+        self.split, self.protocol, self.depth = split, protocol, depth
         self.filler = self._own_filler(filler)
         # A sentence of a text costs about what it costs alone; the exact count comes later.
         costs = [tokenizer.encode(f" {sentence}").size for sentence in self.filler.sentences]
@@ -271,8 +271,7 @@ class NeedleCorpus:
             ConfigError: a negative step, or a batch size below 1.
             DataError: as `instance`.
         """
-        if batch_size < 1:
-            raise ConfigError("bad batch_size", expected="at least 1", given=batch_size)
+        batch_size = whole("batch_size", batch_size, 1)
         instances = [self.instance(step * batch_size + row) for row in range(batch_size)]
         tokens = np.stack([instance.tokens for instance in instances])
         labels = np.full_like(tokens, IGNORE)

@@ -4,8 +4,7 @@
     request = {"command": "needle", "seed": 0, "count": 1000}
     with OutputFolder(path, request) as output:
         for k in range(output.done, 1000):
-            with output.appending("test.jsonl") as lines:
-                lines.write(...)
+            output.append("test.jsonl", ...)
             output.advance(k + 1)
         output.write_card(Card(...))
 
@@ -17,7 +16,9 @@ behind the last `advance`: files are cut to the size they had then, and younger 
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import hashlib
+import io
 import json
 import os
 import shutil
@@ -37,6 +38,7 @@ __all__ = ["Card", "OutputFolder", "progress", "sha256"]
 
 _STATE = ".progress.json"
 _BLOCK = 2**20
+_PAUSES = {True: 1, False: 30}  # seconds between reports, on a terminal and elsewhere
 _CARD_JSON, _CARD_MARKDOWN = "card.json", "README.md"
 
 
@@ -94,37 +96,67 @@ class OutputFolder:
         folder: where to write; it has another name in the end.
 
     Raises:
-        OutputError: the folder exists, or cannot be written.
+        OutputError: the folder has no name, exists, is being written by another process, or
+            cannot be written.
     """
 
     def __init__(self, path: str | os.PathLike, request: Mapping) -> None:
         self.path = Path(path)
-        self.folder = self.path.with_name(self.path.name + ".partial")
+        if self.path.name in ("", "..") or "\0" in self.path.name:
+            expected = "the name of a new folder"
+            raise OutputError("cannot write", expected=expected, given=repr(os.fspath(path)))
+        # A link to an empty folder is followed: the data take the place of that folder.
+        self._target = Path(os.path.realpath(self.path))
+        self.folder = self._target.with_name(self._target.name + ".partial")
         # Through JSON and back, so that it compares equal to the stored one.
         self._request = json.loads(json.dumps(request, sort_keys=True))
+        self._open: dict[str, BinaryIO] = {}
+        self._lock: int | None = None
         self.done = 0
 
     def __enter__(self) -> OutputFolder:
         with _output_errors(self.path):
-            if self.path.exists() and not (self.path.is_dir() and not any(self.path.iterdir())):
+            if _is_taken(self._target):
                 raise OutputError("exists already", where=self.path, hint="remove it first")
-            state = self._stored()
-            if state is None:
-                shutil.rmtree(self.folder, ignore_errors=True)
-                self.folder.mkdir(parents=True)
-            else:
-                self._roll_back(state["sizes"])
-                self.done = state["done"]
-            self._store()
+            self.folder.mkdir(parents=True, exist_ok=True)
+            self._lock = self._locked()
+        try:
+            with _output_errors(self.path):
+                self._continue()
+        except BaseException:
+            os.close(self._lock)
+            raise
         return self
 
+    def _continue(self) -> None:
+        """Takes up what is there of an equal request, or removes what is there of another."""
+        names = [path.name for path in self.folder.iterdir()]
+        if names and _STATE not in names:
+            hint = "no data in the making: remove it first"
+            raise OutputError("exists already", where=self.folder, hint=hint)
+        state = self._stored()
+        if state is None:
+            for name in sorted(names, key=lambda name: name == _STATE):  # this one last
+                _remove(self.folder / name)
+        else:
+            self._roll_back(state["sizes"])
+            self.done = state["done"]
+        self._store()
+
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        if kind is None:
-            with _output_errors(self.path):
-                (self.folder / _STATE).unlink()
-                if self.path.exists():
-                    self.path.rmdir()
-                os.replace(self.folder, self.path)
+        try:
+            if kind is None:
+                self._flush()
+            for file in self._open.values():
+                with contextlib.suppress(OSError):  # flushed above if it matters
+                    file.close()
+            if kind is None:
+                with _output_errors(self.path):
+                    os.replace(self.folder, self._target)  # also onto an empty folder
+                    (self._target / _STATE).unlink()
+        finally:
+            self._open.clear()
+            os.close(self._lock)
 
     def file(self, name: str) -> Path:
         """The path of a file, whose folder is made; `name` may have slashes."""
@@ -133,17 +165,33 @@ class OutputFolder:
             path.parent.mkdir(parents=True, exist_ok=True)
         return path
 
+    def append(self, name: str, data: bytes) -> None:
+        """Writes at the end of a file; `name` may have slashes."""
+        with _output_errors(self.folder / name):
+            if name not in self._open:
+                self._open[name] = open(self.file(name), "ab")
+            self._open[name].write(data)
+
+    def size(self, name: str) -> int:
+        """The bytes that a file has; 0 if there is none."""
+        self._flush()
+        path = self.folder / name
+        with _output_errors(path):
+            return path.stat().st_size if path.exists() else 0
+
     def advance(self, done: int) -> None:
-        """All files as they are now belong to the first `done` pieces. Flush them before."""
+        """All files as they are now belong to the first `done` pieces."""
         self.done = done
+        self._flush()
         with _output_errors(self.folder):
             self._store()
 
-    @contextlib.contextmanager
-    def appending(self, name: str) -> Iterator[BinaryIO]:
-        """A file to write at its end; all is handed to the system when the block ends."""
-        with _output_errors(self.file(name)), open(self.file(name), "ab") as file:
-            yield file
+    def _flush(self) -> None:
+        """Waits until all that was appended is on disk."""
+        for name, file in self._open.items():
+            with _output_errors(self.folder / name):
+                file.flush()
+                os.fsync(file.fileno())
 
     def write_text(self, name: str, text: str) -> None:
         """Writes a whole file of UTF-8."""
@@ -157,10 +205,15 @@ class OutputFolder:
     def write_array(self, name: str, array: np.ndarray) -> None:
         """Writes a whole file of NumPy's format."""
         with _output_errors(self.file(name)), replacing(self.file(name)) as file:
-            np.save(file, array, allow_pickle=False)
+            buffer = (
+                io.BytesIO()
+            )  # written by NumPy itself, what a full disk cuts off is not noticed
+            np.save(buffer, array, allow_pickle=False)
+            file.write(buffer.getbuffer())
 
     def write_card(self, card: Card) -> Card:
         """Writes the card as JSON and as Markdown, with the hashes of all other files."""
+        self._flush()
         with _output_errors(self.folder):
             hashes = {
                 name: sha256(self.folder / name)
@@ -175,12 +228,24 @@ class OutputFolder:
 
     # ---- what was done before ----
 
+    def _locked(self) -> int:
+        """A handle that keeps other processes away from the folder until it is closed."""
+        handle = os.open(self.folder, os.O_RDONLY)
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            os.close(handle)
+            raise OutputError("another process is writing", where=self.folder) from error
+        return handle
+
     def _stored(self) -> dict | None:
-        """The state of an earlier block with an equal request."""
+        """The state of an earlier block with an equal request, if all its files are there."""
         try:
             state = json.loads((self.folder / _STATE).read_bytes())
-            return state if state["request"] == self._request else None
-        except (OSError, ValueError, KeyError, TypeError):
+            found, sizes = self._sizes(), state["sizes"]
+            whole = all(found.get(name, -1) >= size for name, size in sizes.items())
+            return state if whole and state["request"] == self._request else None
+        except (OSError, ValueError, KeyError, TypeError, AttributeError):
             return None
 
     def _store(self) -> None:
@@ -203,6 +268,17 @@ class OutputFolder:
                 os.truncate(self.folder / name, sizes[name])
 
 
+def _is_taken(path: Path) -> bool:
+    return path.exists() and not (path.is_dir() and not any(path.iterdir()))
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    else:
+        path.unlink()
+
+
 class _output_errors:
     """Turns the system's errors into `OutputError`."""
 
@@ -219,10 +295,10 @@ class _output_errors:
 
 
 def progress(items: Iterable, total: int | None, label: str, *, quiet: bool = False) -> Iterator:
-    """Passes items on and says on standard error how far it is, about once a second.
+    """Passes items on and says on standard error how far it is.
 
-    On a terminal one line is rewritten; elsewhere only the end is said. A total that nobody knows
-    is None.
+    On a terminal one line is rewritten about once a second; elsewhere a line is written about
+    every half minute and at the end. A total that nobody knows is None.
 
     Raises:
         ConfigError: a negative total.
@@ -230,16 +306,27 @@ def progress(items: Iterable, total: int | None, label: str, *, quiet: bool = Fa
     if total is not None and total < 0:
         raise ConfigError("bad total", expected="at least 0", given=total)
     of = "" if total is None else f" of {total}"
-    terminal = sys.stderr.isatty() and not quiet
+    terminal = sys.stderr.isatty()
+    pause = _PAUSES[terminal]
     began = said = time.monotonic()
-    count = 0
-    for item in items:
-        yield item
-        count += 1
-        if terminal and time.monotonic() - said > 1:
-            said = time.monotonic()
-            print(f"\r{label}: {count}{of}", end="", file=sys.stderr, flush=True)
-    if not quiet:
-        seconds = time.monotonic() - began
-        start = "\r" if terminal else ""
-        print(f"{start}{label}: {count} in {seconds:.1f} s", file=sys.stderr)
+    count, line_is_open = 0, False
+    try:
+        for item in items:
+            yield item
+            count += 1
+            if not quiet and time.monotonic() - said > pause:
+                said = time.monotonic()
+                text = f"{label}: {count}{of}"
+                if terminal:
+                    print(f"\r{text}", end="", file=sys.stderr, flush=True)
+                    line_is_open = True
+                else:
+                    print(text, file=sys.stderr, flush=True)
+        if not quiet:
+            start = "\r" if line_is_open else ""
+            seconds = time.monotonic() - began
+            print(f"{start}{label}: {count} in {seconds:.1f} s", file=sys.stderr)
+            line_is_open = False
+    finally:
+        if line_is_open:
+            print(file=sys.stderr)

@@ -16,11 +16,8 @@ number of workers, shards and restarts sees the same rows.
 from __future__ import annotations
 
 import bisect
-import contextlib
 import os
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -29,6 +26,8 @@ from typing import TypeVar
 import numpy as np
 
 from jpmhc.data import philox, reading
+from jpmhc.data.ahead import by_threads, check_workers
+from jpmhc.data.checks import whole
 from jpmhc.data.output import OutputFolder
 from jpmhc.data.tokenizers import Tokenizer
 from jpmhc.errors import ConfigError, DataError, RangeError, unknown_name
@@ -223,10 +222,8 @@ class PackedDataset:
     ) -> None:
         if mode not in MODES:
             raise unknown_name("mode", mode, MODES)
-        if length < 1:
-            raise ConfigError("bad length", expected="at least 1", given=length)
-        self.documents, self.length, self.mode = documents, length, mode
-        self.seed, self.padding, self.shuffle = seed, padding, shuffle
+        self.documents, self.length, self.mode = documents, whole("length", length, 1), mode
+        self.seed, self.padding, self.shuffle = philox.check_seed(seed), padding, shuffle
         self._plan = lru_cache(maxsize=2)(self._make_plan)  # this epoch's and the next one's
         if not self.rows(0):
             expected = f"at least {length} tokens"
@@ -237,8 +234,12 @@ class PackedDataset:
         return len(self._plan(epoch)[0].first) - 1
 
     def steps(self, epoch: int, batch_size: int, *, shards: int = 1) -> int:
-        """How many batches each shard gets in an epoch; what does not fill one is left out."""
-        return self.rows(epoch) // (batch_size * shards)
+        """How many batches each shard gets in an epoch; what does not fill one is left out.
+
+        Raises:
+            ConfigError: a batch size or number of shards below 1.
+        """
+        return self.rows(epoch) // (whole("batch_size", batch_size, 1) * whole("shards", shards, 1))
 
     def row(self, epoch: int, index: int) -> Batch:
         """One row as a batch of one.
@@ -258,10 +259,7 @@ class PackedDataset:
             RangeError: the epoch has no such step.
             ConfigError: a batch size or shard out of range.
         """
-        if batch_size < 1:
-            raise ConfigError("bad batch_size", expected="at least 1", given=batch_size)
-        if not 0 <= shard < shards:
-            raise ConfigError("bad shard", expected=f"0..{shards - 1}", given=shard)
+        shard = whole("shard", shard, 0, whole("shards", shards, 1) - 1)
         steps = self.steps(position.epoch, batch_size, shards=shards)
         if not 0 <= position.step < steps:
             raise RangeError("no such step", expected=f"0..{steps - 1}", given=position.step)
@@ -293,17 +291,7 @@ class PackedDataset:
         def make(place: tuple[Position, Position]) -> tuple[Position, Batch]:
             return place[1], self.batch(place[0], batch_size, shard=shard, shards=shards)
 
-        if not workers:
-            yield from map(make, places)
-            return
-        with ThreadPoolExecutor(workers) as pool:
-            ahead: deque = deque()
-            for place in places:
-                ahead.append(pool.submit(make, place))
-                if len(ahead) > 2 * workers:
-                    yield ahead.popleft().result()
-            while ahead:
-                yield ahead.popleft().result()
+        yield from by_threads(make, places, check_workers(workers))
 
     def _places(
         self, batch_size: int, start: Position, epochs: int | None, shards: int
@@ -494,26 +482,18 @@ def write_documents(
     """
     dtype = np.dtype(_DTYPES[tokenizer.vocabulary_size > 2**16])
     types = {_TOKENS: dtype, _SIZES: _NUMBER, _ANSWERS: _NUMBER}
-    paths = [output.file(name) for name in types]
     number = -1
-    with contextlib.ExitStack() as stack:
-        files = [stack.enter_context(open(path, "ab")) for path in paths]
-        for number, item in enumerate(items):
-            if number < output.done:
-                continue
-            document, answer = encode(item)
-            if document.size:
-                values = (document, [document.size], [answer])
-                for file, kind, value in zip(files, types.values(), values, strict=True):
-                    file.write(np.asarray(value).astype(kind).tobytes())
-            if (number + 1) % _DOCUMENTS_PER_SAVE == 0:
-                for file in files:
-                    file.flush()
-                output.advance(number + 1)
-    tokens, documents = (
-        path.stat().st_size // kind.itemsize
-        for path, kind in zip(paths[:2], types.values(), strict=False)
-    )
+    for number, item in enumerate(items):
+        if number < output.done:
+            continue
+        document, answer = encode(item)
+        if document.size:
+            values = (document, [document.size], [answer])
+            for (name, kind), value in zip(types.items(), values, strict=True):
+                output.append(name, np.asarray(value).astype(kind).tobytes())
+        if (number + 1) % _DOCUMENTS_PER_SAVE == 0:
+            output.advance(number + 1)
+    tokens, documents, _ = (output.size(name) // kind.itemsize for name, kind in types.items())
     if not tokens:
         raise DataError("no document has a token", given=f"{number + 1} documents")
     manifest = {

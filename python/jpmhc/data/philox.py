@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from jpmhc.data.checks import whole
 from jpmhc.errors import ConfigError
 
 _WORD = 2**64
@@ -27,16 +28,31 @@ def words(seed: int, stream: int, coordinates: tuple[int, ...], count: int) -> n
         count: how many words.
 
     Raises:
-        ConfigError: the seed or a coordinate is out of range.
+        ConfigError: the seed or a coordinate is no whole number, or out of range.
     """
-    for name, value in (("seed", seed), *(("coordinate", c) for c in coordinates)):
-        if not 0 <= value < _WORD:
-            raise ConfigError(f"{name} out of range", expected="0 <= value < 2**64", given=value)
+    seed = _checked("seed", seed)
+    coordinates = tuple(_checked("coordinate", value) for value in coordinates)
     # The lowest word of the counter runs while numbers are drawn; the others are the address.
     counter = [0, *coordinates, *[0] * (3 - len(coordinates))]
     key = np.array([seed, stream], dtype=np.uint64)
     generator = np.random.Philox(key=key, counter=np.array(counter, dtype=np.uint64))
     return np.asarray(generator.random_raw(count), dtype=np.uint64).reshape(count)
+
+
+def _checked(name: str, value: int) -> int:
+    value = whole(name, value)
+    if not 0 <= value < _WORD:
+        raise ConfigError(f"{name} out of range", expected="0 <= value < 2**64", given=value)
+    return value
+
+
+def check_seed(seed: int) -> int:
+    """The seed, for those who draw later.
+
+    Raises:
+        ConfigError: it is no whole number of [0, 2**64).
+    """
+    return _checked("seed", seed)
 
 
 def below(random: np.ndarray, limit: int) -> np.ndarray:

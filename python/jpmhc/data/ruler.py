@@ -26,9 +26,12 @@ import string
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from importlib import resources
+from itertools import islice
 
 import numpy as np
 
+from jpmhc.data import philox
+from jpmhc.data.checks import whole
 from jpmhc.data.draws import Draws
 from jpmhc.data.filler import Filler, split_sentences
 from jpmhc.data.fitting import largest_that_fits
@@ -179,8 +182,7 @@ class RulerTask:
             raise unknown_name("task", name, TASKS)
         if split not in SPLITS:
             raise unknown_name("split", split, SPLITS)
-        if length < 1:
-            raise ConfigError("bad length", expected="at least 1", given=length)
+        length, seed = whole("length", length, 1), philox.check_seed(seed)
         if template.count(_TASK) != 1:
             raise ConfigError("bad template", expected=f"one {_TASK}", given=repr(template))
         self._maker = TASKS[name]
@@ -226,8 +228,7 @@ class RulerTask:
 
         def count(pieces: int) -> int:
             text = draft.build(pieces)
-            tokens = self.tokenizer.encode(text.input + text.answer_prefix).size
-            made[pieces] = text, tokens + self.tokens_to_generate
+            made[pieces] = text, self._tokens(text)
             return made[pieces][1]
 
         most = min(draft.most, max(self.length, draft.least))  # a piece has a token at least
@@ -256,16 +257,24 @@ class RulerTask:
         """
         if self.questions is None:
             return list(range(first, first + count))
-        found = [k for k in range(first, len(self.questions.questions)) if self._has_room(k)]
+        rest = range(first, len(self.questions.questions))
+        found = list(islice((k for k in rest if self.least(k) <= self.length), count))
         if not found:
             self.instance(first)
-        return found[:count]
+        return found
 
-    def _has_room(self, index: int) -> bool:
-        draft = self._draft(index, self.name)
-        text = draft.build(draft.least)
+    def least(self, index: int) -> int:
+        """The tokens of an instance with the least haystack, those to be generated among them.
+
+        Raises:
+            As `instance`; for fwe also where the length is too short for its words.
+        """
+        draft = self._draft(index, f"{self.name}, instance {index}")
+        return self._tokens(draft.build(draft.least))
+
+    def _tokens(self, text: _Text) -> int:
         tokens = self.tokenizer.encode(text.input + text.answer_prefix).size
-        return tokens + self.tokens_to_generate <= self.length
+        return tokens + self.tokens_to_generate
 
     def batch(self, step: int, batch_size: int) -> tuple[np.ndarray, np.ndarray]:
         """Instances step * batch_size and those that follow with their answers, for training.
@@ -279,8 +288,7 @@ class RulerTask:
             ConfigError: a negative step, or a batch size below 1.
             DataError, MissingDependencyError: as `instance`.
         """
-        if batch_size < 1:
-            raise ConfigError("bad batch_size", expected="at least 1", given=batch_size)
+        batch_size = whole("batch_size", batch_size, 1)
         padding = self.tokenizer.end or 0
         tokens = np.full((batch_size, self.length), padding, dtype=np.int32)
         labels = np.full_like(tokens, IGNORE)

@@ -8,8 +8,9 @@ import os
 import numpy as np
 
 from jpmhc.data import philox
+from jpmhc.data.checks import whole
 from jpmhc.data.reading import unreadable
-from jpmhc.errors import ConfigError, DataError, DTypeError, RangeError
+from jpmhc.errors import DataError, DTypeError, RangeError
 
 __all__ = ["VOCABULARY_SIZE", "TextDataset", "decode", "encode", "read_tokens"]
 
@@ -71,8 +72,7 @@ class TextDataset:
     ) -> None:
         if data.dtype != np.uint8:
             raise DTypeError("bad text", expected="uint8", given=data.dtype, where=where)
-        if length < 1:
-            raise ConfigError("bad length", expected="at least 1", given=length)
+        length, seed = whole("length", length, 1), philox.check_seed(seed)
         self._windows = data.size - length
         if self._windows < 1:
             expected = f"at least {length + 1} bytes"
@@ -100,8 +100,7 @@ class TextDataset:
         Raises:
             ConfigError: a negative step, or a batch size below 1.
         """
-        if batch_size < 1:
-            raise ConfigError("bad batch_size", expected="at least 1", given=batch_size)
+        batch_size = whole("batch_size", batch_size, 1)
         random = philox.words(self.seed, _STREAM_WINDOWS, (step,), batch_size)
         starts = philox.below(random, self._windows)
         windows = self.data[starts[:, None] + np.arange(self.length + 1)].astype(np.int32)

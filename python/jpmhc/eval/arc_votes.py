@@ -28,6 +28,7 @@ from jpmhc.data.arc.augment import IDENTITY, Augmentation, parse_name
 from jpmhc.data.arc.puzzles import BLANK_PUZZLE, Batch
 from jpmhc.data.arc.tasks import Pair, Task
 from jpmhc.data.arc.tokens import FIRST_COLOUR, grid_sizes
+from jpmhc.data.checks import whole
 from jpmhc.data.reading import field, read_json
 from jpmhc.errors import DataError, OutputError, RangeError, ShapeError
 from jpmhc.eval.pass_at_k import pass_at_k_of_all
@@ -132,7 +133,7 @@ class Judge:
 
     def __init__(self, tasks: Iterable[Task], identifiers: Sequence[str], canvas: int) -> None:
         self.tasks = {task.id: task for task in tasks}
-        self.canvas = canvas
+        self.canvas = whole("canvas", canvas, 1)
         self._identifiers = identifiers
         self._parsed = lru_cache(maxsize=None)(self._parse)
         self._tests: dict[tuple, list[int]] = {}
@@ -149,7 +150,9 @@ class Judge:
         return parse_name(self._identifiers[puzzle])
 
     def add(self, batch: Batch, predictions: np.ndarray, halting: np.ndarray | None = None) -> None:
-        """Counts the predictions of a batch; rows that fill it up are left out.
+        """Counts the predictions of a batch, all or, on an error, none.
+
+        Rows that fill the batch up are left out.
 
         Args:
             batch: of evaluation examples.
@@ -159,16 +162,23 @@ class Judge:
         Raises:
             ShapeError: the predictions or scores do not fit the batch.
             RangeError: a puzzle id has no name.
-            DataError: an input is no test of its task.
+            DataError: an input is no test of its task, or a halting score is not finite.
         """
         predictions = np.asarray(predictions)
         halting = np.zeros(len(predictions)) if halting is None else np.asarray(halting)
         if predictions.shape != batch.tokens.shape:
             expected, given = list(batch.tokens.shape), list(predictions.shape)
             raise ShapeError("bad predictions", expected=expected, given=given)
+        if predictions.shape[1:] != (self.canvas**2,):
+            expected, given = f"[B, {self.canvas**2}]", list(predictions.shape)
+            raise ShapeError("bad predictions", expected=expected, given=given)
         if halting.shape != predictions.shape[:1]:
             expected, given = list(predictions.shape[:1]), list(halting.shape)
             raise ShapeError("bad halting scores", expected=expected, given=given)
+        wrong = np.flatnonzero(~np.isfinite(halting))
+        if wrong.size:
+            where, given = f"row {wrong[0]}", halting[wrong[0]]
+            raise DataError("bad halting score", expected="finite", given=given, where=where)
         used = batch.puzzle_ids != BLANK_PUZZLE
         rows = zip(
             batch.puzzle_ids[used].tolist(),
@@ -177,10 +187,13 @@ class Judge:
             halting[used].tolist(),
             strict=True,
         )
+        votes = []
         for puzzle, given, predicted, score in rows:
             name, augmentation = self._parsed(puzzle)
             for k in self._tests_of(name, augmentation.invert(given)):
-                self.ballots[name, k].add(augmentation.invert(predicted), score, augmentation)
+                votes.append((name, k, augmentation.invert(predicted), score, augmentation))
+        for name, k, *vote in votes:
+            self.ballots[name, k].add(*vote)
 
     def _tests_of(self, name: str, grid: np.ndarray) -> list[int]:
         if found := self._tests.get((name, _key(grid))):

@@ -20,6 +20,7 @@ from typing import Any
 
 import numpy as np
 
+from jpmhc.data.checks import whole
 from jpmhc.data.tokenizers import Tokenizer
 from jpmhc.errors import ConfigError, DataError, MissingDependencyError, unknown_name
 from jpmhc.eval.models import LanguageModel, generated, loglikelihood
@@ -64,9 +65,8 @@ class HarnessModel(LM):
         prefix = tokenizer.end if prefix is None else prefix
         if prefix is None:
             raise ConfigError("no prefix", hint="this tokenizer has no end token: name one")
-        if length < 2:
-            raise ConfigError("bad length", expected="at least 2", given=length)
-        self.model, self.tokenizer, self.length, self.prefix = model, tokenizer, length, prefix
+        self.model, self.tokenizer = model, tokenizer
+        self.length, self.prefix = whole("length", length, 2), whole("prefix", prefix, 0)
 
     @property
     def tokenizer_name(self) -> str:

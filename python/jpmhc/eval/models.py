@@ -13,7 +13,8 @@ from typing import Protocol
 
 import numpy as np
 
-from jpmhc.errors import ConfigError, DataError, ShapeError
+from jpmhc.data.checks import whole
+from jpmhc.errors import ConfigError, DataError, RangeError, ShapeError
 
 __all__ = ["GeneratingModel", "LanguageModel", "LogitsModel", "generated", "loglikelihood"]
 
@@ -104,17 +105,23 @@ class LogitsModel:
         length: int | None = None,
         end: int | None = None,
     ) -> None:
-        self._forward, self._length, self._end = forward, length, end
+        self._forward, self._end = forward, end
+        self._length = None if length is None else whole("length", length, 1)
 
     def loglikelihood(self, tokens: Sequence[int] | np.ndarray) -> np.ndarray:
         """As `LanguageModel.loglikelihood`.
 
         Raises:
             ConfigError: more tokens than the length.
+            RangeError: a token that `forward` has no logit for.
             ShapeError: `forward` gives another shape.
         """
         tokens = np.asarray(tokens, dtype=np.int32)
         logits = self._logits(tokens)[:-1]
+        wrong = (tokens < 0) | (tokens >= logits.shape[-1])
+        if wrong.any():
+            expected = f"0..{logits.shape[-1] - 1}"
+            raise RangeError("no such token", expected=expected, given=tokens[wrong][0])
         peak = logits.max(axis=-1, keepdims=True)
         total = np.log(np.exp(logits - peak).sum(axis=-1)) + peak[:, 0]
         return logits[np.arange(len(logits)), tokens[1:]] - total

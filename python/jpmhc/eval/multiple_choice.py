@@ -17,9 +17,10 @@ from pathlib import Path
 
 import numpy as np
 
+from jpmhc.data.checks import whole
 from jpmhc.data.reading import as_text, field, json_lines, unreadable
 from jpmhc.data.tokenizers import Tokenizer
-from jpmhc.errors import ConfigError, DataError, unknown_name
+from jpmhc.errors import DataError, unknown_name
 from jpmhc.eval.models import LanguageModel, loglikelihood
 
 __all__ = [
@@ -116,8 +117,7 @@ def read_mmlu(
     """
     if form not in MMLU_FORMS:
         raise unknown_name("form", form, MMLU_FORMS)
-    if shots < 0:
-        raise ConfigError("bad shots", expected="at least 0", given=shots)
+    shots = whole("shots", shots, 0)
     files = sorted(Path(folder, "test").glob("*_test.csv"))
     known = [path.name.removesuffix("_test.csv") for path in files]
     if not known:

@@ -17,7 +17,8 @@ from itertools import combinations
 
 import numpy as np
 
-from jpmhc.errors import ConfigError, ShapeError
+from jpmhc.data.checks import whole
+from jpmhc.errors import ShapeError
 
 __all__ = ["all_wrong", "pass_at_k", "pass_at_k_of_all"]
 
@@ -30,10 +31,8 @@ def all_wrong(n: int, right: int, k: int) -> float:
     Raises:
         ConfigError: not 0 <= right <= n, or not 1 <= k <= n.
     """
-    if not 0 <= right <= n:
-        raise ConfigError("bad number of right samples", expected=f"0..{n}", given=right)
-    if not 1 <= k <= n:
-        raise ConfigError("bad k", expected=f"1..{n}, the number of samples", given=k)
+    n = whole("number of samples", n, 1)
+    right, k = whole("number of right samples", right, 0, n), whole("k", k, 1, n)
     return 0.0 if k > n - right else math.exp(_log_all_wrong(n, right, k))
 
 

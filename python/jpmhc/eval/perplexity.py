@@ -9,7 +9,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from jpmhc.errors import ConfigError, DataError
+from jpmhc.data.checks import whole
+from jpmhc.errors import DataError
 from jpmhc.eval.models import LanguageModel, loglikelihood
 
 __all__ = ["Perplexity", "perplexity", "windows"]
@@ -38,8 +39,7 @@ class Perplexity:
         Raises:
             ConfigError: `size` is not positive.
         """
-        if size < 1:
-            raise ConfigError("bad size", expected="at least 1", given=size)
+        size = whole("size", size, 1)
         return -self.loglikelihood / math.log(2) / size
 
 
@@ -53,9 +53,7 @@ def windows(count: int, length: int, stride: int) -> Iterator[tuple[int, int, in
     Raises:
         ConfigError: not 1 <= stride < length.
     """
-    if not 1 <= stride < length:
-        expected = f"1..{length - 1}"
-        raise ConfigError("bad stride", expected=expected, given=stride)
+    stride = whole("stride", stride, 1, whole("length", length, 2) - 1)
     begin, first = 0, 1
     while first < count:
         end = min(begin + length, count)
@@ -92,7 +90,7 @@ def perplexity(
         tokens = np.concatenate([np.array([prefix], dtype=np.int32), tokens])
     if tokens.size < 2:
         raise DataError("text too short", expected="a token to predict", given=tokens.size)
-    stride = max(length // 2, 1) if stride is None else stride
+    stride = whole("length", length, 2) // 2 if stride is None else stride
     sums = [
         math.fsum(loglikelihood(model, tokens[begin:end])[first - begin - 1 :])
         for begin, end, first in windows(tokens.size, length, stride)

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from jpmhc.data import philox
+from jpmhc.data.checks import whole
 from jpmhc.errors import ConfigError, DataError, unknown_name
 
 __all__ = [
@@ -104,8 +105,7 @@ def bootstrap(
         raise unknown_name("method", method, _METHODS)
     if not 0 < confidence < 1:
         raise ConfigError("bad confidence", expected="between 0 and 1", given=confidence)
-    if resamples < 100:
-        raise ConfigError("bad resamples", expected="at least 100", given=resamples)
+    resamples = whole("resamples", resamples, 100)
     n, estimate = len(values), float(statistic(values))
     if n == 1:
         return Interval(estimate, estimate, estimate, 1, confidence, method)
@@ -176,8 +176,7 @@ def permutation_test(
         DataError: the two differ in length, or a value is not finite.
         ConfigError: resamples below 100.
     """
-    if resamples < 100:
-        raise ConfigError("bad resamples", expected="at least 100", given=resamples)
+    resamples = whole("resamples", resamples, 100)
     differences = _differences(a, b)
     n = len(differences)
     observed = abs(differences.sum())
@@ -201,8 +200,7 @@ def paired_seeds(count: int, base: int = 0) -> list[int]:
     Raises:
         ConfigError: `count` is negative, or `base` is no seed.
     """
-    if count < 0:
-        raise ConfigError("bad number of seeds", expected="at least 0", given=count)
+    count = whole("number of seeds", count, 0)
     found: dict[int, None] = {}
     drawn = count
     while len(found) < count:

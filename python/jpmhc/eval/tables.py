@@ -7,7 +7,8 @@ import csv
 import io
 from collections.abc import Mapping, Sequence
 
-from jpmhc.errors import ConfigError, DataError, unknown_name
+from jpmhc.data.checks import whole
+from jpmhc.errors import DataError, unknown_name
 from jpmhc.eval.statistics import Interval, bootstrap, interval_text
 
 __all__ = ["ResultTable"]
@@ -60,9 +61,7 @@ class ResultTable:
     ) -> None:
         if style not in _STYLES:
             raise unknown_name("style", style, _STYLES)
-        if not 0 <= digits <= 15:
-            raise ConfigError("bad digits", expected="0..15", given=digits)
-        self._style, self._digits, self._unit = style, digits, unit
+        self._style, self._digits, self._unit = style, whole("digits", digits, 0, 15), unit
         self._title = title
         self.columns = list(dict.fromkeys(name for row in rows.values() for name in row))
         self.cells: dict[str, dict[str, Interval]] = {

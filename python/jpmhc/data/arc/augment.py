@@ -13,6 +13,7 @@ import numpy as np
 from jpmhc.data import philox
 from jpmhc.data.arc.tasks import Task
 from jpmhc.data.arc.tokens import NUM_COLOURS
+from jpmhc.data.checks import whole
 from jpmhc.errors import ConfigError, DataError, RangeError
 
 NUM_DIHEDRAL = 8
@@ -134,8 +135,7 @@ def draw_variants(task: Task, count: int, seed: int) -> Variants:
     Raises:
         ConfigError: `count` is not in 1..100000.
     """
-    if not 1 <= count <= MOST_VARIANTS:
-        raise ConfigError("bad number of variants", expected=f"1..{MOST_VARIANTS}", given=count)
+    count = whole("number of variants", count, 1, MOST_VARIANTS)
     content = _Content(task)
     most = 1 + _TRIES * (count - 1)
     for drawn in (min(count + count // 8 + 8, most), most):  # the first is nearly always enough

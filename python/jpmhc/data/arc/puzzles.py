@@ -22,12 +22,14 @@ from jpmhc.data.arc.tokens import (
     EOS,
     FIRST_COLOUR,
     IGNORE,
+    LARGEST_CANVAS,
     PAD,
     VOCABULARY_SIZE,
     GridStore,
     as_labels,
 )
-from jpmhc.errors import ConfigError, DataError, RangeError
+from jpmhc.data.checks import whole
+from jpmhc.errors import DataError, RangeError
 
 BLANK_PUZZLE = 0
 
@@ -221,8 +223,7 @@ class PuzzleExamples(ExampleTable):
         Raises:
             ConfigError: `variants` is not positive.
         """
-        if variants < 1:
-            raise ConfigError("bad variants", expected="at least 1", given=variants)
+        variants = whole("variants", variants, 1)
         chosen = self._variant < variants
         rows = np.flatnonzero(chosen.repeat(np.diff(self.puzzle_indices)))
         puzzles = self.puzzles_of(rows)
@@ -276,7 +277,7 @@ class ArcPuzzles:
     Args:
         sets: the tasks.
         variants: of each task at most, the task as it is included (TRM: 1001).
-        canvas: side of the canvas; no grid may be larger.
+        canvas: side of the canvas, 1..256; no grid may be larger.
         seed: 0 <= seed < 2**64.
         translate: whether training examples lie anywhere on the canvas, but one of each variant.
 
@@ -303,8 +304,7 @@ class ArcPuzzles:
         seed: int = 0,
         translate: bool = True,
     ) -> None:
-        if canvas < 1:
-            raise ConfigError("bad canvas", expected="at least 1", given=canvas)
+        canvas = whole("canvas", canvas, 1, LARGEST_CANVAS)
         self.sets = sets
         self.tasks: tuple[Task, ...] = tuple(sets)
         _check_tasks(self.tasks, canvas)
@@ -335,8 +335,7 @@ class ArcPuzzles:
         return self
 
     def _build(self, canvas: int, seed: int, translate: bool) -> None:
-        self.canvas, self.seed, self.translate = canvas, seed, translate
-        philox.words(seed, _STREAM_PLACED, (), 0)  # finds a bad seed now
+        self.canvas, self.seed, self.translate = canvas, philox.check_seed(seed), translate
         self.keys = np.array([task_key(task) for task in self.tasks], dtype=np.uint64)
         self.first_id = 1 + _starts(np.array([len(v) for v in self.variants], dtype=np.int64))[:-1]
         cut = len(self.sets.training)

@@ -10,9 +10,7 @@ come in the same order.
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from itertools import count
 from typing import NamedTuple
@@ -20,11 +18,12 @@ from typing import NamedTuple
 import numpy as np
 
 from jpmhc.data import philox
+from jpmhc.data.ahead import by_threads, check_workers
 from jpmhc.data.arc.puzzles import Batch, ExampleTable
+from jpmhc.data.checks import whole
 from jpmhc.errors import ConfigError
 
 _STREAM_GROUPS, _STREAM_PUZZLE, _STREAM_EXAMPLE = 2, 6, 7
-_AHEAD = 2  # batches that a thread makes before they are taken
 
 
 class Position(NamedTuple):
@@ -67,11 +66,10 @@ class TrainingBatches:
         ranks: int = 1,
         workers: int = 0,
     ) -> None:
-        _check_at_least(1, batch_size=batch_size, epochs=epochs)
-        _check_at_least(0, workers=workers)
-        self._share = _share(batch_size, rank, ranks)
-        self.examples, self.batch_size, self.seed = examples, batch_size, seed
-        self.epochs, self.cut_puzzles, self.workers = epochs, cut_puzzles, workers
+        self.examples, self.seed, self.cut_puzzles = examples, seed, cut_puzzles
+        self.batch_size = whole("batch_size", batch_size, 1)
+        self.epochs, self.workers = whole("epochs", epochs, 1), check_workers(workers)
+        self._share = _share(self.batch_size, rank, ranks)
         self.position = Position(0, 0)
         self._rows = lru_cache(maxsize=2)(self._iteration_rows)
         self._counts: dict[int, int] = {}
@@ -101,10 +99,8 @@ class TrainingBatches:
         Raises:
             ConfigError: there is no such batch.
         """
-        _check_at_least(0, iteration=iteration, batch=batch)
-        if batch >= self.batches_in(iteration):
-            expected = f"at most {self.batches_in(iteration) - 1}"
-            raise ConfigError("bad batch", expected=expected, given=batch)
+        iteration = whole("iteration", iteration, 0)
+        batch = whole("batch", batch, 0, self.batches_in(iteration) - 1)
         rows = self._rows(iteration)[batch * self.batch_size : (batch + 1) * self.batch_size]
         return self.examples.batch(rows[self._share])
 
@@ -114,7 +110,7 @@ class TrainingBatches:
         Raises:
             ConfigError: a negative step.
         """
-        _check_at_least(0, step=step)
+        step = whole("step", step, 0)
         if not self._varies:
             return Position(*divmod(step, self.batches_in(0)))
         for iteration in count():
@@ -135,11 +131,11 @@ class TrainingBatches:
     def __iter__(self) -> Iterator[Batch]:
         """Batches from `position` on, which goes along with what was taken."""
 
-        def make(position: Position) -> Callable[[], Batch]:
-            return lambda: self.batch(*position)
+        def make(position: Position) -> tuple[Position, Batch]:
+            return position, self.batch(*position)
 
         positions = self._positions(self.position)
-        for position, batch in _ahead(((p, make(p)) for p in positions), self.workers):
+        for position, batch in by_threads(make, positions, self.workers):
             self.position = self._next(position)
             yield batch
 
@@ -157,7 +153,11 @@ class TrainingBatches:
             if state.get(name) != own:
                 message = f"state of another {name.replace('_', ' ')}"
                 raise ConfigError(message, expected=own, given=state.get(name))
-        self.position = Position(int(state["iteration"]), int(state["batch"]))
+        iteration, batch = (whole(name, state.get(name), 0) for name in Position._fields)
+        if batch >= self.batches_in(iteration):
+            expected = f"at most {self.batches_in(iteration) - 1}"
+            raise ConfigError("bad batch", expected=expected, given=batch)
+        self.position = Position(iteration, batch)
 
     def _identity(self) -> dict[str, int]:
         return {
@@ -244,10 +244,9 @@ class EvaluationBatches:
         ranks: int = 1,
         workers: int = 0,
     ) -> None:
-        _check_at_least(1, batch_size=batch_size)
-        _check_at_least(0, workers=workers)
-        self._share = _share(batch_size, rank, ranks)
-        self.examples, self.batch_size, self.workers = examples, batch_size, workers
+        self.examples, self.batch_size = examples, whole("batch_size", batch_size, 1)
+        self._share = _share(self.batch_size, rank, ranks)
+        self.workers = check_workers(workers)
 
     def __len__(self) -> int:
         return -(-len(self.examples) // self.batch_size)
@@ -258,53 +257,19 @@ class EvaluationBatches:
         Raises:
             ConfigError: there is no such batch.
         """
-        if not 0 <= index < len(self):
-            raise ConfigError("bad batch", expected=f"0..{len(self) - 1}", given=index)
+        index = whole("batch", index, 0, len(self) - 1)
         rows = np.arange(index * self.batch_size, (index + 1) * self.batch_size)[self._share]
         return self.examples.batch(rows[rows < len(self.examples)]).filled(len(rows))
 
     def __iter__(self) -> Iterator[Batch]:
-        def make(index: int) -> Callable[[], Batch]:
-            return lambda: self.batch(index)
-
-        for _, batch in _ahead(((k, make(k)) for k in range(len(self))), self.workers):
-            yield batch
+        yield from by_threads(self.batch, range(len(self)), self.workers)
 
 
 def _share(batch_size: int, rank: int, ranks: int) -> slice:
-    _check_at_least(1, ranks=ranks)
-    if not 0 <= rank < ranks:
-        raise ConfigError("bad rank", expected=f"0..{ranks - 1}", given=rank)
+    ranks = whole("ranks", ranks, 1)
+    rank = whole("rank", rank, 0, ranks - 1)
     if batch_size % ranks:
         expected = f"a multiple of {ranks} ranks"
         raise ConfigError("bad batch_size", expected=expected, given=batch_size)
     size = batch_size // ranks
     return slice(rank * size, (rank + 1) * size)
-
-
-def _check_at_least(least: int, **values: int) -> None:
-    for name, value in values.items():
-        if value < least:
-            raise ConfigError(f"bad {name}", expected=f"at least {least}", given=value)
-
-
-def _ahead(jobs: Iterator[tuple], workers: int) -> Iterator[tuple]:
-    """(key, result) of jobs (key, function) in their order, run by threads ahead of the taker."""
-    if not workers:
-        for key, job in jobs:
-            yield key, job()
-        return
-    running: deque[tuple[object, Future]] = deque()
-    with ThreadPoolExecutor(workers) as pool:
-        try:
-            for key, job in jobs:
-                running.append((key, pool.submit(job)))
-                if len(running) > _AHEAD * workers:
-                    done, future = running.popleft()
-                    yield done, future.result()
-            while running:
-                done, future = running.popleft()
-                yield done, future.result()
-        finally:
-            for _, future in running:
-                future.cancel()

@@ -14,13 +14,15 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from jpmhc.errors import ConfigError, DataError, ShapeError
+from jpmhc.data.checks import whole
+from jpmhc.errors import DataError, ShapeError
 
 PAD, EOS, FIRST_COLOUR = 0, 1, 2
 NUM_COLOURS = 10
 VOCABULARY_SIZE = FIRST_COLOUR + NUM_COLOURS
 IGNORE = -100
 LARGEST_GRID = 30  # no side of an ARC grid is longer
+LARGEST_CANVAS = 256  # of which no task needs a ninth; all its grids are held in memory
 
 
 def encode_grid(grid: np.ndarray, canvas: int, offset: tuple[int, int] = (0, 0)) -> np.ndarray:
@@ -97,13 +99,11 @@ class GridStore:
 
     Raises:
         DataError: a grid is larger than the canvas.
-        ConfigError: the canvas is not positive.
+        ConfigError: the canvas is not in 1..256.
     """
 
     def __init__(self, grids: Sequence[np.ndarray | None], canvas: int) -> None:
-        if canvas < 1:
-            raise ConfigError("bad canvas", expected="at least 1", given=canvas)
-        self.canvas = canvas
+        self.canvas = canvas = whole("canvas", canvas, 1, LARGEST_CANVAS)
         shapes = [(0, 0) if grid is None else grid.shape for grid in grids]
         self.shapes = np.array(shapes, dtype=np.int64).reshape(-1, 2)
         side = canvas + 2

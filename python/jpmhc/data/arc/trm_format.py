@@ -14,6 +14,7 @@ A folder may have several sets, named in `dataset.json`; the scripts for ARC mak
 
 from __future__ import annotations
 
+import io
 import math
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -77,12 +78,18 @@ def _write_rows(output: OutputFolder, split: str, table: PuzzleExamples, first: 
     batch = table.batch(np.arange(first, min(first + ROWS_AT_ONCE, len(table))))
     labels = np.where(batch.labels == IGNORE, PAD, batch.labels)
     for name, rows in zip(_TOKEN_FIELDS, (batch.tokens, labels), strict=True):
-        with output.appending(f"{split}/all__{name}.npy") as file:
-            if first == 0:
-                shape = (len(table), table.sequence_length)
-                header = {"descr": "|u1", "fortran_order": False, "shape": shape}
-                np.lib.format.write_array_header_1_0(file, header)
-            file.write(rows.astype(np.uint8).tobytes())
+        data = rows.astype(np.uint8).tobytes()
+        if first == 0:
+            data = _header((len(table), table.sequence_length)) + data
+        output.append(f"{split}/all__{name}.npy", data)
+
+
+def _header(shape: tuple[int, int]) -> bytes:
+    """What a `.npy` file of uint8 begins with."""
+    header = io.BytesIO()
+    description = {"descr": "|u1", "fortran_order": False, "shape": shape}
+    np.lib.format.write_array_header_1_0(header, description)
+    return header.getvalue()
 
 
 def _write_indices(output: OutputFolder, split: str, table: ExampleTable) -> None:

@@ -4,18 +4,16 @@
 from __future__ import annotations
 
 import argparse
-import contextlib
 import json
-import multiprocessing
 import os
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
+from contextlib import closing
 from dataclasses import dataclass
 
+from jpmhc.data.ahead import by_processes
 from jpmhc.data.output import OutputFolder, progress
-from jpmhc.errors import ConfigError
 
 __all__ = ["DRAWN", "Lines", "add_text_options", "marked", "places", "show", "write_lines"]
 
@@ -58,41 +56,22 @@ def write_lines(output: OutputFolder, files: Sequence[Lines], *, workers: int, q
     """Writes all instances, beginning behind those of an interrupted run.
 
     Raises:
-        ConfigError: fewer than one worker.
-        OutputError: as `OutputFolder`.
+        OutputError: as `OutputFolder` and `by_processes`.
     """
-    if workers < 1:
-        raise ConfigError("--workers", expected="at least 1", given=workers)
+    global _files
+    _files = files
     jobs = [(k, index) for k, file in enumerate(files) for index in file.indices]
     rest = jobs[output.done :]
-    with contextlib.ExitStack() as stack:
-        handles = [stack.enter_context(open(output.file(f.name), "ab")) for f in files]
-        texts = stack.enter_context(contextlib.closing(_texts(files, rest, workers)))
-        done = output.done
+    done = output.done
+    with closing(by_processes(_text, rest, min(workers, len(rest)))) as texts:
         for number, text in progress(texts, len(rest), "instances", quiet=quiet):
-            handles[number].write(text)
+            output.append(files[number].name, text)
             done += 1
             if done % _INSTANCES_PER_SAVE == 0:
-                for handle in handles:
-                    handle.flush()
                 output.advance(done)
 
 
 _files: Sequence[Lines] = ()  # what a worker makes, inherited when its process is forked
-
-
-def _texts(
-    files: Sequence[Lines], jobs: Iterable[tuple[int, int]], workers: int
-) -> Iterator[tuple[int, bytes]]:
-    """The number of the file and the line of each job, in order."""
-    global _files
-    _files = files
-    if workers == 1:
-        yield from map(_text, jobs)
-        return
-    os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")  # its threads do not survive a fork
-    with ProcessPoolExecutor(workers, multiprocessing.get_context("fork")) as pool:
-        yield from pool.map(_text, jobs, chunksize=2)
 
 
 def _text(job: tuple[int, int]) -> tuple[int, bytes]:

