@@ -394,9 +394,18 @@ def test_command_writes_both_formats_of_the_same_data(source, tmp_path, capsys):
             assert hashlib.sha256((tmp_path / kind / name).read_bytes()).hexdigest() == digest
 
 
+def test_command_draws_without_a_preview(source, tmp_path, capsys):
+    path = tmp_path / "x.png"
+    assert cli.main(["arc", "--source", source, "--augmentations", "5", "--png", str(path)]) == 0
+    assert path.read_bytes().startswith(b"\x89PNG") and capsys.readouterr().out == ""
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
+        (["--max-grid", "31"], "bad --max-grid: expected 1..30, got 31"),
+        (["--canvas", "1000"], "bad canvas: expected 1..256, got 1000"),
+        (["--seed", "-1"], "seed out of range: expected 0 <= value < 2**64, got -1"),
         (["--augmentations", "-1"], "bad --augmentations: expected 0..99999, got -1"),
         (["--max-grid", "1"], "no tasks"),
         (["--canvas", "2"], "grid larger than the canvas"),

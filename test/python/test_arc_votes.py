@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Votes over augmentations, pass@k in both senses, and submission files."""
 
+import dataclasses
 import json
 from fractions import Fraction
 from itertools import combinations
@@ -180,6 +181,29 @@ def test_a_grid_of_another_size_is_wrong(puzzles):
     judge = run(puzzles, lambda o: np.full(len(o), True))
     result = judge.result()
     assert result.exact_accuracy == result.pass_at_votes(1000) == result.pass_at_samples(12) == 0
+
+
+@pytest.mark.parametrize(
+    ("spoil", "error", "message"),
+    [
+        (lambda b, p, h: (b, p, [*h[:-1], np.nan]), DataError, "row 7: bad halting score.*nan"),
+        (lambda b, p, h: (b, p, [np.inf, *h[1:]]), DataError, "row 0: bad halting score"),
+        (lambda b, p, h: (b, p[:, :9], h), ShapeError, "bad predictions"),
+        (lambda b, p, h: (b, p[:3], h), ShapeError, "bad predictions"),
+        (lambda b, p, h: (b, p, h[:3]), ShapeError, "bad halting scores"),
+        (lambda b, p, h: (dataclasses.replace(b, tokens=b.tokens[:, :9]), p[:, :9], h),
+         ShapeError, r"expected \[B, 16\], got \[8, 9\]"),
+        (lambda b, p, h: (dataclasses.replace(b, tokens=np.roll(b.tokens, 1)), p, h),
+         DataError, "an input that is no test"),
+        (lambda b, p, h: (dataclasses.replace(b, puzzle_ids=b.puzzle_ids + 99), p, h),
+         RangeError, "no such puzzle id"),
+    ],
+)  # fmt: skip
+def test_of_a_bad_batch_nothing_is_counted(puzzles, spoil, error, message):
+    judge, batch = judge_of(puzzles), arc.EvaluationBatches(puzzles.evaluation, 8).batch(0)
+    with pytest.raises(error, match=message):
+        judge.add(*spoil(batch, truth(batch), np.full(8, 0.5)))
+    assert not any(ballot.ranking() for ballot in judge.ballots.values())
 
 
 def test_missing_predictions_are_wrong(puzzles):

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 
 from jpmhc.data.filler import Filler
 from jpmhc.data.needle import NeedleCorpus, check
+from jpmhc.data.reading import read_records
 from jpmhc.errors import ConfigError, DataError, MissingDependencyError, ShapeError
 from jpmhc.eval import multiple_choice, needle
 from jpmhc.eval.models import LogitsModel, generated, loglikelihood
@@ -148,6 +149,24 @@ def test_looking_for_the_words_of_the_question_helps_the_literal_control_only():
     assert found["literal"] == 1
     # 100 guesses of chance 1/4: four standard deviations are 0.17.
     assert abs(found["bridged"] - 0.25) < 0.17 and abs(found["no_bridge"] - 0.25) < 0.17
+
+
+def test_written_instances_are_scored(tmp_path):
+    instances = [corpus(hops=hops).instance(k) for k, hops in enumerate((1, 2, 2))]
+    lines = "".join(json.dumps(instance.record()) + "\n" for instance in instances)
+    (tmp_path / "x.jsonl").write_text(lines)
+    records = read_records(tmp_path / "x.jsonl")
+    said = [instances[0].completion, " Nobody.", instances[2].completion]
+    assert needle.score(records, said) == needle.score(instances, said)
+    assert needle.score(records, said).by_hops()[2].accuracy == 0.5
+    for change, message in (
+        ({"answer": 3}, "instance 1: bad field 'answer': expected a text"),
+        ({"hops": "1"}, "instance 1: bad field 'hops'"),
+        ({"candidates": []}, "instance 1: bad record"),
+        ({"statements": [None, {"level": 0, "chain": 0}]}, "instance 1: bad record"),
+    ):
+        with pytest.raises(DataError, match=message):
+            needle.score([records[0], {**records[1], **change}, records[2]], said)
 
 
 def test_matches_are_exact():

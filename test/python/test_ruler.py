@@ -69,7 +69,7 @@ GOLDEN = {
     "niah_multikey_3": "be6b9f3cf40b51bb",
     "niah_multivalue": "6fea2742c2d8a043",
     "niah_multiquery": "4d8ccf6ab4e5d6a3",
-    "vt": "8e5aa980d1db92e9",
+    "vt": "d0c4871638c6f390",
     "cwe": "b5e4cfb00ce2bf0e",
     "fwe": "e2e909e58dff81a3",
     "qa_1": "a55e14efaa77791b",
@@ -195,7 +195,7 @@ def test_variables_follow_their_chain(questions):
         if source == value or source in holders:
             holders.append(name)
     assert tuple(holders) == instance.outputs and len(holders) == 5
-    assert f"5 variables are assigned the value {value}, they are: " in instance.answer_prefix
+    assert f"5 variables are assgined the value {value}, they are: " in instance.answer_prefix
     assert instance.input.count("Question:") == 2  # the worked example has one too
 
 
@@ -440,6 +440,20 @@ def test_the_table_in_markdown():
         "| Common Words | **10.0** | **10.0** | **10.0** |  |",
         "| Average | 30.0 | **42.5** | **17.5** |  |",
     ]
+
+
+def test_tables_take_no_other_tasks_and_scores():
+    with pytest.raises(ConfigError, match="A, 4096: unknown task.*did you mean 'cwe'"):
+        scores.Table({"A": {4096: {"cwee": 0.5}}})
+    for value in (50.0, -0.1, math.nan):
+        with pytest.raises(DataError, match="A, 4096, cwe: bad score: expected 0..1, got"):
+            scores.Table({"A": {4096: {"cwe": value}}})
+
+
+def test_names_of_models_break_no_table():
+    table = scores.Table({r"a|b^c\d_{x}~": {1000: {"vt": 0.5}, 1536: {"vt": 1}}})
+    assert r"| Task | 1000 a\|b^c" in table.markdown() and r"| 1536 a" in table.markdown()
+    assert r"a|b\textasciicircum{}c\textbackslash{}d\_\{x\}\textasciitilde{}" in table.latex()
 
 
 def test_the_table_in_latex_and_csv():

@@ -23,6 +23,7 @@ __all__ = [
     "parse_json",
     "read_bytes",
     "read_json",
+    "read_records",
     "unreadable",
 ]
 
@@ -147,6 +148,21 @@ def json_lines(path: str | os.PathLike, what: str) -> Iterator[tuple[str, Any]]:
                     yield where, parse_json(text, where)
     except OSError as error:
         raise unreadable(path, what, error) from error
+
+
+def read_records(path: str | os.PathLike) -> list[dict]:
+    """All records of a `.jsonl` file, such as `jpmhc-data needle` and `ruler` write.
+
+    Raises:
+        DataError: as `json_lines`, or a line is no object.
+    """
+    found = []
+    for where, record in json_lines(path, "the records"):
+        if not isinstance(record, dict):
+            given = _KINDS.get(type(record), type(record).__name__)
+            raise DataError("bad record", expected=_KINDS[dict], given=given, where=where)
+        found.append(record)
+    return found
 
 
 def field(record: object, name: str, kind: type, where: object) -> Any:

@@ -64,7 +64,7 @@ _VT = (
 )
 _VT_PREFIX = (
     " Answer: According to the chain(s) of variable assignment in the text above, {count} "
-    "variables are assigned the value {query}, they are: "
+    "variables are assgined the value {query}, they are: "  # spelt as published
 )
 _CWE = (
     "Below is a numbered list of words. In these words, some appear more often than others. "

@@ -10,6 +10,7 @@ import numpy as np
 
 from jpmhc.errors import DataError
 from jpmhc.eval.statistics import Interval, bootstrap, interval_text
+from jpmhc.eval.tables import short_length
 from jpmhc.plotting import new_figure, save_figure
 
 __all__ = ["accuracy_over_length", "learning_curves"]
@@ -144,9 +145,5 @@ def _draw_series(
 
 def _label_lengths(axes, lengths: Sequence[float]) -> None:
     axes.set_xscale("log", base=2)
-    axes.set_xticks(lengths, [_short(length) for length in lengths])
+    axes.set_xticks(lengths, [short_length(length) for length in lengths])
     axes.minorticks_off()
-
-
-def _short(length: float) -> str:
-    return f"{length / 1024:g}K" if length >= 1024 and length % 1024 == 0 else f"{length:g}"

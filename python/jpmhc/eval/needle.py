@@ -4,11 +4,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
+from jpmhc.data.checks import whole
 from jpmhc.data.needle import Instance, NeedleCorpus
 from jpmhc.data.needle_themes import content_stems
+from jpmhc.data.reading import field
 from jpmhc.data.tokenizers import Tokenizer
 from jpmhc.errors import DataError
 from jpmhc.eval.models import GeneratingModel, generated
@@ -23,12 +25,17 @@ class Outcome:
     """What a model said to one instance.
 
     Attributes:
-        instance: what was asked.
+        index, hops: of the instance.
+        depth: where its needle begins, as a fraction of the haystack.
+        chance: how often a guess among the people of its haystack is right.
         continuation: the greedy continuation of its prompt.
         correct: whether its first word is the answer.
     """
 
-    instance: Instance
+    index: int
+    hops: int
+    depth: float
+    chance: float
     continuation: str
     correct: bool
 
@@ -56,25 +63,22 @@ class Score:
     @property
     def chance(self) -> float:
         """The accuracy of guessing one of the people of each haystack."""
-        return sum(outcome.instance.chance for outcome in self.outcomes) / self.count
+        return sum(outcome.chance for outcome in self.outcomes) / self.count
 
     def by_hops(self) -> dict[int, Score]:
         """The same for each number of bridges."""
-        return self._by(lambda instance: instance.hops)
+        return self._by(lambda outcome: outcome.hops)
 
     def by_depth(self, bins: int = 10) -> dict[float, Score]:
         """The same for each part of the haystack that the needle lies in, by where it begins."""
-        return self._by(lambda instance: min(int(_depth(instance) * bins), bins - 1) / bins)
+        bins = whole("bins", bins, 1)
+        return self._by(lambda outcome: min(int(outcome.depth * bins), bins - 1) / bins)
 
-    def _by(self, key) -> dict:
+    def _by(self, key: Callable[[Outcome], float]) -> dict:
         groups: dict = {}
         for outcome in self.outcomes:
-            groups.setdefault(key(outcome.instance), []).append(outcome)
+            groups.setdefault(key(outcome), []).append(outcome)
         return {name: Score(tuple(groups[name])) for name in sorted(groups)}
-
-
-def _depth(instance: Instance) -> float:
-    return next(s.depth for s in instance.statements if (s.level, s.chain) == (0, 0))
 
 
 def exact_match(continuation: str, answer: str) -> bool:
@@ -83,11 +87,16 @@ def exact_match(continuation: str, answer: str) -> bool:
     return found is not None and found[1] == answer
 
 
-def score(instances: Iterable[Instance], continuations: Sequence[str]) -> Score:
+def score(instances: Iterable[Instance | dict], continuations: Sequence[str]) -> Score:
     """The score of continuations that were made elsewhere, one for each instance.
 
+    Args:
+        instances: instances, or their records as `jpmhc-data needle` has written them.
+        continuations: texts.
+
     Raises:
-        DataError: no instances, or not as many continuations.
+        DataError: no instances, not as many continuations, or a record without a field that is
+            needed; it names the record.
     """
     instances = tuple(instances)
     if not instances or len(instances) != len(continuations):
@@ -95,10 +104,29 @@ def score(instances: Iterable[Instance], continuations: Sequence[str]) -> Score:
         raise DataError("bad continuations", expected=expected, given=len(continuations))
     return Score(
         tuple(
-            Outcome(instance, text, exact_match(text, instance.answer))
-            for instance, text in zip(instances, continuations, strict=True)
+            _outcome(instance, text, f"instance {place}")
+            for place, (instance, text) in enumerate(zip(instances, continuations, strict=True))
         )
     )
+
+
+def _outcome(instance: Instance | dict, continuation: str, where: str) -> Outcome:
+    record = instance.record() if isinstance(instance, Instance) else instance
+    index, hops = (field(record, name, int, where) for name in ("index", "hops"))
+    people = field(record, "candidates", list, where)
+    needles = (
+        statement["depth"]
+        for statement in field(record, "statements", list, where)
+        if isinstance(statement, dict)
+        and (statement.get("level"), statement.get("chain")) == (0, 0)
+        and isinstance(statement.get("depth"), float | int)
+    )
+    depth = next(needles, None)
+    if not people or depth is None:
+        expected = "candidates, and a statement of level 0 and chain 0 with its depth"
+        raise DataError("bad record", expected=expected, where=where)
+    correct = exact_match(continuation, field(record, "answer", str, where))
+    return Outcome(index, hops, depth, 1 / len(people), continuation, correct)
 
 
 def evaluate(model: GeneratingModel, corpus: NeedleCorpus, count: int) -> Score:

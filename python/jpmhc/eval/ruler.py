@@ -14,6 +14,7 @@ import numpy as np
 from jpmhc.data.ruler import TASKS, Instance, RulerTask
 from jpmhc.errors import DataError, unknown_name
 from jpmhc.eval.models import GeneratingModel, generated
+from jpmhc.eval.tables import escaped_for_latex, short_length
 
 __all__ = ["Table", "any_match", "evaluate", "mean_over_tasks", "recall", "score", "titles"]
 
@@ -106,9 +107,24 @@ class Table:
 
     Attributes:
         scores: scores[model][length][task] in 0..1.
+
+    Raises:
+        ConfigError: an unknown task.
+        DataError: a score that is not in 0..1; it names model, length and task.
     """
 
     scores: Mapping[str, Mapping[int, Mapping[str, float]]]
+
+    def __post_init__(self) -> None:
+        for model, of_model in self.scores.items():
+            for length, of_length in of_model.items():
+                for task, value in of_length.items():
+                    where = f"{model}, {length}"
+                    if task not in TASKS:
+                        raise unknown_name("task", task, TASKS, where=where)
+                    if not 0 <= value <= 1:
+                        place = f"{where}, {task}"
+                        raise DataError("bad score", expected="0..1", given=value, where=place)
 
     @property
     def lengths(self) -> list[int]:
@@ -151,7 +167,8 @@ class Table:
 
     def markdown(self) -> str:
         """A table for a page; of each task and length the best model is bold."""
-        heads = [f"{_short(n)} {model}" for n in self.lengths for model in self.scores]
+        models = [model.replace("|", r"\|") for model in self.scores]
+        heads = [f"{short_length(n)} {model}" for n in self.lengths for model in models]
         lines = ["| Task | " + " | ".join(heads) + " |", "| --- |" + " ---: |" * len(heads)]
         for title, groups in self.rows():
             cells = [cell for group in groups for cell in _cells(group, "**{}**")]
@@ -162,9 +179,9 @@ class Table:
         """A `tabular` that needs the package booktabs."""
         models = len(self.scores)
         groups = " ".join(
-            rf"& \multicolumn{{{models}}}{{c}}{{{_short(length)}}}" for length in self.lengths
+            rf"& \multicolumn{{{models}}}{{c}}{{{short_length(length)}}}" for length in self.lengths
         )
-        names = " & ".join(_escaped(model) for _ in self.lengths for model in self.scores)
+        names = " & ".join(escaped_for_latex(model) for _ in self.lengths for model in self.scores)
         lines = [
             rf"\begin{{tabular}}{{l{'r' * models * len(self.lengths)}}}",
             r"\toprule",
@@ -192,10 +209,6 @@ class Table:
         return text.getvalue()
 
 
-def _short(length: int) -> str:
-    return f"{length // 1024}K" if length % 1024 == 0 else str(length)
-
-
 def _cells(group: list[float | None], bold: str) -> list[str]:
     texts = ["" if value is None else f"{value:.1f}" for value in group]
     best = max((float(text) for text in texts if text), default=None)
@@ -203,7 +216,3 @@ def _cells(group: list[float | None], bold: str) -> list[str]:
         bold.format(text) if text and len(texts) > 1 and float(text) == best else text
         for text in texts
     ]
-
-
-def _escaped(text: str) -> str:
-    return re.sub(r"([&%$#_{}])", r"\\\1", text)

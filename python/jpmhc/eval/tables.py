@@ -11,7 +11,7 @@ from jpmhc.data.checks import whole
 from jpmhc.errors import DataError, unknown_name
 from jpmhc.eval.statistics import Interval, bootstrap, interval_text
 
-__all__ = ["ResultTable"]
+__all__ = ["ResultTable", "escaped_for_latex", "short_length"]
 
 _STYLES = ("plus-minus", "interval")
 _LATEX = {
@@ -103,12 +103,12 @@ class ResultTable:
         """A `table` that needs the package booktabs."""
 
         def line(cells: Sequence[str]) -> str:
-            return " & ".join(_latex(cell) for cell in cells) + r" \\"
+            return " & ".join(escaped_for_latex(cell) for cell in cells) + r" \\"
 
         lines = [
             r"\begin{table}",
             r"\centering",
-            rf"\caption{{{_latex(self.title)}}}",
+            rf"\caption{{{escaped_for_latex(self.title)}}}",
             rf"\begin{{tabular}}{{l{'r' * len(self.columns)}}}",
             r"\toprule",
             line(["", *self.columns]),
@@ -144,6 +144,12 @@ def _interval(values: Sequence[float], where: str, options: Mapping) -> Interval
         ) from error
 
 
-def _latex(text: str) -> str:
+def escaped_for_latex(text: str) -> str:
+    """A text in which nothing is a command of LaTeX."""
     escaped = "".join(_LATEX.get(letter, letter) for letter in text)
     return escaped.replace("±", r"$\pm$").replace("–", "--")
+
+
+def short_length(length: float) -> str:
+    """A number of tokens for a label: 8K for 8192."""
+    return f"{length / 1024:g}K" if length >= 1024 and length % 1024 == 0 else f"{length:g}"

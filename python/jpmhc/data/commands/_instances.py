@@ -24,6 +24,7 @@ _COLOURS = {
     "needle": "\033[1;32m",
     "bridge": "\033[1;33m",
     "other": "\033[36m",
+    "document": "\033[1;33m",
     "answer": "\033[1m",
 }
 _PLAIN = "\033[0m"

@@ -19,6 +19,7 @@ from jpmhc.data.arc.tokens import LARGEST_GRID
 from jpmhc.data.checks import whole
 from jpmhc.data.output import Card, OutputFolder, progress
 
+_DRAWN = 8  # examples of a picture, unless --preview says how many
 _ARC_LICENCE = "Apache-2.0 (ARC-AGI, by François Chollet)"
 
 
@@ -40,7 +41,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--seed", type=int, default=0, help="of all that is random (%(default)s)")
     add("--format", choices=("native", "trm"), default="native", help="on disk (%(default)s)")
     add("--licence", help="of the source, for the data card")
-    add("--png", type=Path, metavar="FILE", help="where to draw the preview (FOLDER/preview.png)")
+    add("--png", type=Path, metavar="FILE", help="draw the first --preview ones (8)")
 
 
 def run(options: argparse.Namespace) -> None:
@@ -57,13 +58,14 @@ def run(options: argparse.Namespace) -> None:
         translate=not options.no_translation,
     )
     counts = count(puzzles)
-    if options.stats or not (options.preview or options.output):
+    if options.stats or not (options.preview or options.output or options.png):
         print("\n".join(f"{name}: {value}" for name, value in counts.items()))
-    batch = _first(puzzles, options.preview) if options.preview else None
-    if batch is not None:
+    shown = options.preview or (_DRAWN if options.png else 0)
+    batch = _first(puzzles, shown) if shown else None
+    if options.preview:
         show(puzzles, batch)
-        if options.png:
-            pictures.write_png(options.png, _picture(puzzles, batch))
+    if options.png:
+        pictures.write_png(options.png, _picture(puzzles, batch))
     if options.output is not None:
         _write(options, sources, puzzles, counts, batch)
 

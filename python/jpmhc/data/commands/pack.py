@@ -109,8 +109,8 @@ def show(dataset: PackedDataset, tokenizer: tokenizers.Tokenizer, index: int) ->
     pieces = [tokenizer.decode(tokens[segments == k]) for k in range(segments.max() + 1)]
     text, marks = "", []
     for number, piece in enumerate(pieces):
-        label = f"document {number}"
-        marks.append((len(text), len(text) + len(label), "bridge"))
+        label = f"{number}:"
+        marks.append((len(text), len(text) + len(label), "document"))
         text += f"{label}\n{piece}\n"
     title = f"row {index}, {dataset.length} tokens, {int((segments < 0).sum())} of them filling"
     _instances.show(title, _instances.marked(text, marks))
