@@ -12,6 +12,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from jpmhc._arguments import pattern, positive
 from jpmhc.bench import families
 from jpmhc.bench.runner import Exponent, Result, fit, log, run_case
 from jpmhc.errors import JpmhcError
@@ -117,31 +118,18 @@ def _write(path: Path | None, results: list[Result], exponents: list[Exponent]) 
     path.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
 
 
-def _pattern(text: str) -> re.Pattern[str]:
-    try:
-        return re.compile(text)
-    except re.error as error:
-        raise argparse.ArgumentTypeError(f"not a regular expression: {error}") from None
-
-
-def _positive(text: str) -> int:
-    if not text.isdigit() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"expected a number ≥ 1, got {text}")
-    return int(text)
-
-
 def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="python -m jpmhc.bench",
         description="Times compiled functions beside PyTorch, interleaved.",
     )
     add = parser.add_argument
-    add("--only", type=_pattern, default=re.compile(""), metavar="RE", help="names that match")
-    add("--threads", type=_positive, default=1, metavar="N", help="(%(default)s)")
+    add("--only", type=pattern, default=re.compile(""), metavar="RE", help="names that match")
+    add("--threads", type=positive, default=1, metavar="N", help="(%(default)s)")
     add("--dtype", choices=("f32", "bf16", "f16"), default="f32", help="storage (%(default)s)")
     add("--json", type=Path, metavar="OUT", help="write all timings here")
     add("--list", action="store_true", help="print the names of the cases")
-    add("--rounds", type=_positive, default=7, metavar="K", help="runs at least (%(default)s)")
+    add("--rounds", type=positive, default=7, metavar="K", help="runs at least (%(default)s)")
     add("--seconds", type=float, default=10.0, help="of runs a case at least (%(default)s)")
     add("--no-peers", dest="peers", action="store_false", help="ours alone, without torch")
     return parser.parse_args(arguments)

@@ -5,11 +5,11 @@ from __future__ import annotations
 
 import argparse
 import json
-import re
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+from jpmhc._arguments import pattern, positive
 from jpmhc.conformance.cases import load_cases
 from jpmhc.conformance.runner import Outcome, run_case
 from jpmhc.errors import DataError
@@ -49,23 +49,10 @@ def _parse(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("files", nargs="+", type=Path, metavar="FILE", help="JSON, plain or gzip")
     parser.add_argument("--target", choices=("cpu", "emulator"), default="cpu")
     parser.add_argument("--dtype", choices=("f32", "bf16", "f16"), default="f32")
-    parser.add_argument("--only", type=_pattern, metavar="REGEX", help="cases whose id matches")
+    parser.add_argument("--only", type=pattern, metavar="REGEX", help="cases whose id matches")
     parser.add_argument("--json", type=Path, metavar="OUT", help="write all outcomes here")
-    parser.add_argument("--jobs", type=_positive, default=1, metavar="N", help="cases at a time")
+    parser.add_argument("--jobs", type=positive, default=1, metavar="N", help="cases at a time")
     return parser.parse_args(arguments)
-
-
-def _pattern(text: str) -> re.Pattern[str]:
-    try:
-        return re.compile(text)
-    except re.error as error:
-        raise argparse.ArgumentTypeError(f"not a regular expression: {error}") from None
-
-
-def _positive(text: str) -> int:
-    if not text.isdigit() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"expected a number ≥ 1, got {text}")
-    return int(text)
 
 
 def _write(path: Path, options: argparse.Namespace, count: dict, outcomes: list[Outcome]) -> None:

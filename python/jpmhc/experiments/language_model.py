@@ -47,17 +47,31 @@ class ModelConfig:
         for name, value in vars(self).items():
             positive(name, value)
 
+    @property
+    def hidden(self) -> int:
+        """Channels inside the SwiGLUs: three matrices of d × 8/3 d cost as two of d × 4 d."""
+        return -(-8 * self.dim // 3)
+
 
 class Layer(nn.Module):
-    """Attention and a SwiGLU behind RMS norms, the former joined by the side path."""
+    """Attention and a SwiGLU behind RMS norms, the former joined by the side path.
 
-    def __init__(self, number: int, config: ModelConfig, gate: nn.CoverageGate) -> None:
-        dim = config.dim
+    Args:
+        number: of the layer, from 0; its side path is 2^number tokens wide.
+        dim: channels d.
+        heads: of the attention; d / heads is even.
+        hidden: channels inside the SwiGLU.
+        gate: shared by all layers.
+    """
+
+    def __init__(
+        self, number: int, dim: int, heads: int, hidden: int, gate: nn.CoverageGate
+    ) -> None:
         self.attention_norm = nn.RMSNorm(dim)
-        self.attention = nn.Attention(dim, config.heads, causal=True)
+        self.attention = nn.Attention(dim, heads, causal=True)
         self.side_path = nn.SidePath(number, gate)
         self.mlp_norm = nn.RMSNorm(dim)
-        self.mlp = nn.SwiGLU(dim, -(-8 * dim // 3))
+        self.mlp = nn.SwiGLU(dim, hidden)
 
     def forward(self, x: Any) -> Tensor:
         """x [B, T, d] → the same shape."""
@@ -72,7 +86,10 @@ class LanguageModel(nn.Module):
         self.config = config
         self.embedding = nn.Embedding(text.VOCABULARY_SIZE, config.dim)
         self.gate = nn.CoverageGate()
-        self.layers = [Layer(number, config, self.gate) for number in range(config.layers)]
+        self.layers = [
+            Layer(number, config.dim, config.heads, config.hidden, self.gate)
+            for number in range(config.layers)
+        ]
         self.norm = nn.RMSNorm(config.dim)
         self.head = nn.Linear(config.dim, text.VOCABULARY_SIZE, bias=False)
 

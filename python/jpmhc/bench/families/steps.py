@@ -15,6 +15,7 @@ from jpmhc import nn, ops
 from jpmhc.bench.cases import SEED, Case, Maker, Prepared, timed_compile
 from jpmhc.experiments.arc import RunConfig, compiled_step
 from jpmhc.experiments.arc_model import ArcModel, ModelConfig
+from jpmhc.experiments.language_model import Layer
 from jpmhc.optim import AdamW
 from jpmhc.tracing import Tensor
 
@@ -88,26 +89,16 @@ class LlamaSetting:
         return 6 * weights * self.batch * self.context
 
 
-class _Layer(nn.Module):
-    def __init__(self, number: int, setting: LlamaSetting, gate: nn.CoverageGate) -> None:
-        self.attention_norm = nn.RMSNorm(setting.dim)
-        self.attention = nn.Attention(setting.dim, setting.heads, causal=True)
-        self.side_path = nn.SidePath(number, gate)
-        self.mlp_norm = nn.RMSNorm(setting.dim)
-        self.mlp = nn.SwiGLU(setting.dim, setting.hidden)
-
-    def forward(self, x: Any) -> Tensor:
-        x = self.side_path(x, self.attention(self.attention_norm(x)))
-        return x + self.mlp(self.mlp_norm(x))
-
-
 class Llama(nn.Module):
     """Token ids [B, T] to the mean cross-entropy of the next ones."""
 
     def __init__(self, setting: LlamaSetting) -> None:
         self.embedding = nn.Embedding(setting.vocabulary, setting.dim)
         self.gate = nn.CoverageGate()
-        self.layers = [_Layer(number, setting, self.gate) for number in range(setting.layers)]
+        self.layers = [
+            Layer(number, setting.dim, setting.heads, setting.hidden, self.gate)
+            for number in range(setting.layers)
+        ]
         self.norm = nn.RMSNorm(setting.dim)
         self.head = nn.Linear(setting.dim, setting.vocabulary, bias=False)
 
