@@ -1,20 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "RunModule.h"
 #include <cmath>
-#include <random>
 
 using jpmhc::CPUOptions;
 using jpmhc::test::Array;
+using jpmhc::test::normal;
 using jpmhc::test::runModule;
-
-static Array normal(size_t n, unsigned seed) {
-  std::mt19937 engine(seed);
-  std::normal_distribution<float> draw;
-  Array a(n);
-  for (float &x : a)
-    x = draw(engine);
-  return a;
-}
 
 // A value of the kernels holds as many tokens as the machine has lanes, one on
 // a GPU; a number of lanes that is no power of two has no transposition by

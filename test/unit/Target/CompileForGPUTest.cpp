@@ -1,62 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // The same modules on the CPU and on the emulator, and as PTX.
+#include "Modules.h"
 #include "RunModule.h"
 #include <cmath>
-#include <random>
 
 using namespace jpmhc;
 using namespace jpmhc::test;
 
 namespace {
-
-Array normal(size_t n, unsigned seed) {
-  std::mt19937 engine(seed);
-  std::normal_distribution<float> draw;
-  Array a(n);
-  for (float &x : a)
-    x = draw(engine);
-  return a;
-}
-
-/// A norm of rows fused with element-wise work, then a product by a library.
-constexpr const char *normAddProduct = R"mlir(
-  func.func @f(%x: tensor<5x130xf32>, %g: tensor<130xf32>, %w: tensor<3x130xf32>) -> tensor<5x3xf32> {
-    %y = jpmhc.rms_norm %x gain(%g) : (tensor<5x130xf32>, tensor<130xf32>) -> tensor<5x130xf32>
-    %z = arith.addf %y, %x : tensor<5x130xf32>
-    %e = tensor.empty() : tensor<5x3xf32>
-    %c = arith.constant 0.0 : f32
-    %i = linalg.fill ins(%c : f32) outs(%e : tensor<5x3xf32>) -> tensor<5x3xf32>
-    %r = linalg.contract indexing_maps = [affine_map<(m,n,k)->(m,k)>, affine_map<(m,n,k)->(n,k)>,
-                                          affine_map<(m,n,k)->(m,n)>]
-      ins(%z, %w : tensor<5x130xf32>, tensor<3x130xf32>) outs(%i : tensor<5x3xf32>) -> tensor<5x3xf32>
-    return %r : tensor<5x3xf32>
-  })mlir";
-
-/// Sums along rows and along columns.
-constexpr const char *reductions = R"mlir(
-  #row = affine_map<(t, c) -> (t)>
-  #col = affine_map<(t, c) -> (c)>
-  #all = affine_map<(t, c) -> (t, c)>
-  func.func @f(%x: tensor<40x6xf32>) -> (tensor<40xf32>, tensor<6xf32>) {
-    %zero = arith.constant 0.0 : f32
-    %er = tensor.empty() : tensor<40xf32>
-    %ir = linalg.fill ins(%zero : f32) outs(%er : tensor<40xf32>) -> tensor<40xf32>
-    %rows = linalg.generic {indexing_maps = [#all, #row], iterator_types = ["parallel", "reduction"]}
-      ins(%x : tensor<40x6xf32>) outs(%ir : tensor<40xf32>) {
-      ^bb0(%a: f32, %acc: f32):
-        %s = arith.addf %acc, %a : f32
-        linalg.yield %s : f32
-    } -> tensor<40xf32>
-    %ec = tensor.empty() : tensor<6xf32>
-    %ic = linalg.fill ins(%zero : f32) outs(%ec : tensor<6xf32>) -> tensor<6xf32>
-    %cols = linalg.generic {indexing_maps = [#all, #col], iterator_types = ["reduction", "parallel"]}
-      ins(%x : tensor<40x6xf32>) outs(%ic : tensor<6xf32>) {
-      ^bb0(%a: f32, %acc: f32):
-        %s = arith.addf %acc, %a : f32
-        linalg.yield %s : f32
-    } -> tensor<6xf32>
-    return %rows, %cols : tensor<40xf32>, tensor<6xf32>
-  })mlir";
 
 void expectNear(const std::vector<Array> &got, const std::vector<Array> &want) {
   ASSERT_EQ(got.size(), want.size());
@@ -80,14 +31,14 @@ INSTANTIATE_TEST_SUITE_P(Seeds, EmulatorOrders, testing::Values(0, 1, 2));
 TEST_P(EmulatorOrders, NormAddProduct) {
   std::vector<Array> inputs{normal(5 * 130, 1), normal(130, 2),
                             normal(3 * 130, 3)};
-  expectNear(runModule(normAddProduct, inputs, "emulator"),
-             runModule(normAddProduct, inputs, "cpu"));
+  expectNear(runModule(normAddProduct(130), inputs, "emulator"),
+             runModule(normAddProduct(130), inputs, "cpu"));
 }
 
 TEST_P(EmulatorOrders, Reductions) {
   std::vector<Array> inputs{normal(40 * 6, 4)};
-  expectNear(runModule(reductions, inputs, "emulator"),
-             runModule(reductions, inputs, "cpu"));
+  expectNear(runModule(kReductions, inputs, "emulator"),
+             runModule(kReductions, inputs, "cpu"));
 }
 
 class CompiledForGPU : public testing::Test {
@@ -98,7 +49,7 @@ protected:
     context = std::make_unique<mlir::MLIRContext>(registry);
   }
 
-  llvm::Expected<GPUProgram> build(const char *text,
+  llvm::Expected<GPUProgram> build(llvm::StringRef text,
                                    const GPUOptions &options) {
     module = mlir::parseSourceString<mlir::ModuleOp>(text, context.get(),
                                                      "model.mlir");
@@ -113,7 +64,7 @@ TEST_F(CompiledForGPU, KernelsBecomePTX) {
   for (const char *chip : {"sm_90a", "sm_100a"}) {
     GPUOptions options;
     options.chip = chip;
-    auto program = build(normAddProduct, options);
+    auto program = build(normAddProduct(130), options);
     ASSERT_TRUE(bool(program)) << llvm::toString(program.takeError());
     ASSERT_FALSE(program->kernels.empty());
     auto ptx = translateToPTX(*program->module, chip);
@@ -132,7 +83,7 @@ TEST_F(CompiledForGPU, KernelsBecomePTX) {
 TEST_F(CompiledForGPU, UnknownChip) {
   GPUOptions options;
   options.chip = "sm_70";
-  auto program = build(normAddProduct, options);
+  auto program = build(normAddProduct(130), options);
   EXPECT_EQ(llvm::toString(program.takeError())
                 .find("unknown chip: expected one of sm_80,"),
             0u);

@@ -4,22 +4,13 @@
 #include "RunModule.h"
 #include <cmath>
 #include <functional>
-#include <random>
 
 using jpmhc::test::Array;
+using jpmhc::test::normal;
 using jpmhc::test::runModule;
 using Doubles = std::vector<double>;
 
 namespace {
-
-Array normal(size_t n, unsigned seed, double mean = 0, double deviation = 1) {
-  std::mt19937 engine(seed);
-  std::normal_distribution<float> draw(mean, deviation);
-  Array a(n);
-  for (float &x : a)
-    x = draw(engine);
-  return a;
-}
 
 std::string tensor(std::vector<int64_t> shape) {
   std::string text = "tensor<";
@@ -249,7 +240,9 @@ class MapsTest : public testing::TestWithParam<MapsCase> {};
 
 // Read, write and (for the free manifold) mixer as one vector of results.
 TEST_P(MapsTest, AgreesWithFormula) {
-  auto [softmax, n, alpha, bias] = GetParam();
+  const bool softmax = GetParam().softmax, alpha = GetParam().alpha,
+             bias = GetParam().bias;
+  const int64_t n = GetParam().n;
   int64_t rows = 19, pair = softmax ? n * n : n, m = 2 * pair + n * n;
   const double tau = 0.7, post = 1.5;
   Formula f = [=](const std::vector<Doubles> &in) {

@@ -5,20 +5,11 @@
 #include "RunModule.h"
 #include "jpmhc/Kernels/SmallMatrix.h"
 #include <cmath>
-#include <random>
 
 using namespace jpmhc;
 using jpmhc::test::Array;
+using jpmhc::test::normal;
 using jpmhc::test::runModule;
-
-static Array normal(size_t n, unsigned seed, double deviation = 1) {
-  std::mt19937 engine(seed);
-  std::normal_distribution<float> draw(0, deviation);
-  Array a(n);
-  for (float &x : a)
-    x = draw(engine);
-  return a;
-}
 
 /// A function from raw numbers (and the gradient of H) to H and its vjp.
 static std::string moduleText(const std::string &manifold, int64_t rows,
@@ -105,7 +96,7 @@ static double orthogonalityError(const float *h, int64_t n) {
 TEST(Manifolds, ExactCayleyIsOrthogonalForLargeNumbers) {
   for (int64_t n : {2, 3, 4, 5, 6, 9, 16}) {
     int64_t rows = 33;
-    Array raw = normal(rows * n * n, n, 20), dH(rows * n * n);
+    Array raw = normal(rows * n * n, n, 0, 20), dH(rows * n * n);
     Array h =
         runModule(moduleText("\"stiefel\", {exact = true}", rows, n * n, n),
                   {raw, dH})[0];

@@ -12,11 +12,23 @@
 #include "mlir/Parser/Parser.h"
 #include "gtest/gtest.h"
 #include <cstdlib>
+#include <random>
 #include <vector>
 
 namespace jpmhc::test {
 
 using Array = std::vector<float>;
+
+/// n numbers of a normal distribution.
+inline Array normal(size_t n, unsigned seed, float mean = 0,
+                    float deviation = 1) {
+  std::mt19937 engine(seed);
+  std::normal_distribution<float> draw(mean, deviation);
+  Array a(n);
+  for (float &x : a)
+    x = draw(engine);
+  return a;
+}
 
 /// The module compiled for a device of the launch ABI, "cpu" or "emulator".
 inline llvm::Expected<std::unique_ptr<Executable>>
@@ -36,7 +48,10 @@ inline std::vector<Array> runModule(llvm::StringRef text,
   registerAllDialects(registry);
   mlir::MLIRContext context(registry);
   auto module = mlir::parseSourceString<mlir::ModuleOp>(text, &context);
-  EXPECT_TRUE(module);
+  if (!module) {
+    ADD_FAILURE() << "expected a valid module";
+    return {};
+  }
   auto executable = compileFor(device, *module, options);
   if (!executable) {
     ADD_FAILURE() << llvm::toString(executable.takeError());
@@ -59,7 +74,7 @@ inline std::vector<Array> runModule(llvm::StringRef text,
   void *arena = std::aligned_alloc(64, std::max<int64_t>(entry.arenaBytes, 64));
   buffers.push_back(arena);
   jpmhcContext *runtime = nullptr;
-  EXPECT_EQ(jpmhcContextCreate(device, &runtime), 0);
+  EXPECT_EQ(jpmhcContextCreate(device, &runtime), 0) << jpmhcLastError(nullptr);
   EXPECT_EQ((*executable)->run(0, runtime, buffers.data()), 0)
       << jpmhcLastError(runtime);
   jpmhcContextDestroy(runtime);
