@@ -1,8 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "jpmhc/Analysis/Cost.h"
-#include "jpmhc/Dialect/JPMHC/Transforms/Passes.h"
+#include "jpmhc/Dialect/JPMHC/IR/JPMHCOps.h"
+#include "jpmhc/Support/Buffers.h"
 #include "jpmhc/Support/Locations.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Utils/StaticValueUtils.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include "llvm/ADT/MapVector.h"
 #include <map>
 
@@ -35,32 +42,20 @@ static int64_t flopsOf(Operation *op) {
 
 /// Whether a buffer lives longer than a row of the kernel.
 static bool outlivesRow(Value buffer) {
-  while (auto view = buffer.getDefiningOp<ViewLikeOpInterface>())
-    buffer = view.getViewSource();
-  return isa<BlockArgument>(buffer);
+  return isa<BlockArgument>(viewedBuffer(buffer));
 }
 
-static int64_t bytesOfType(Type type) {
-  Type element = getElementTypeOrSelf(type);
-  int64_t bytes = element.isIndex() ? 8
-                  : element.isIntOrFloat()
-                      ? llvm::divideCeil(element.getIntOrFloatBitWidth(), 8)
-                      : 0;
-  return bytes * elementsOf(type);
-}
-
-static int64_t bytesOf(Operation *op) {
+static int64_t bytesMovedBy(Operation *op) {
   if (auto load = dyn_cast<memref::LoadOp>(op))
-    return outlivesRow(load.getMemRef()) ? bytesOfType(load.getType()) : 0;
+    return outlivesRow(load.getMemRef()) ? bytesOf(load.getType()) : 0;
   if (auto store = dyn_cast<memref::StoreOp>(op))
-    return outlivesRow(store.getMemRef())
-               ? bytesOfType(store.getValue().getType())
-               : 0;
+    return outlivesRow(store.getMemRef()) ? bytesOf(store.getValue().getType())
+                                          : 0;
   if (auto load = dyn_cast<vector::LoadOp>(op))
-    return outlivesRow(load.getBase()) ? bytesOfType(load.getType()) : 0;
+    return outlivesRow(load.getBase()) ? bytesOf(load.getType()) : 0;
   if (auto store = dyn_cast<vector::StoreOp>(op))
     return outlivesRow(store.getBase())
-               ? bytesOfType(store.getValueToStore().getType())
+               ? bytesOf(store.getValueToStore().getType())
                : 0;
   return 0;
 }
@@ -95,7 +90,7 @@ static int64_t tripsOf(Operation *op, bool &exact) {
 static void addWork(Region &region, int64_t trips, Work &work) {
   for (Operation &op : region.getOps()) {
     work.flops += trips * flopsOf(&op);
-    work.bytes += trips * bytesOf(&op);
+    work.bytes += trips * bytesMovedBy(&op);
     int64_t inner = op.getNumRegions() ? tripsOf(&op, work.exact) : 1;
     for (Region &part : op.getRegions())
       addWork(part, trips * inner, work);
@@ -117,11 +112,10 @@ static Work workOfRow(func::FuncOp kernel) {
 
 // ---- launches ----
 
+/// Bytes of a buffer; 0 where its shape is known at run time only.
 static int64_t sizeOf(Value buffer) {
   auto type = dyn_cast<MemRefType>(buffer.getType());
-  return type && type.hasStaticShape()
-             ? type.getNumElements() * bytesOfType(type.getElementType())
-             : 0;
+  return type && type.hasStaticShape() ? bytesOf(type) : 0;
 }
 
 /// Rows of a launch by the step of the kernel's loop.
@@ -139,16 +133,6 @@ static int64_t rowsOf(LaunchOp launch, func::FuncOp kernel, bool &exact) {
   return std::max<int64_t>(llvm::divideCeilSigned(*upper - *lower, step), 0);
 }
 
-static bool isRead(Value argument) {
-  return llvm::any_of(argument.getUsers(), [&](Operation *user) {
-    if (isa<ViewLikeOpInterface>(user))
-      return llvm::any_of(user->getResults(), isRead);
-    auto effects = dyn_cast<MemoryEffectOpInterface>(user);
-    return !effects ||
-           effects.getEffectOnValue<MemoryEffects::Read>(argument).has_value();
-  });
-}
-
 namespace {
 /// Collects the kernels of one entry.
 class Collector {
@@ -156,17 +140,24 @@ public:
   Collector(ModuleOp module, std::string entry)
       : symbols(module), entry(std::move(entry)) {}
 
-  void add(func::FuncOp function, int64_t times) {
+  LogicalResult add(func::FuncOp function) {
+    if (!running.insert(function).second)
+      return function.emitError("expected functions without recursion");
     for (Operation &op : function.getBody().getOps()) {
-      if (auto call = dyn_cast<func::CallOp>(op))
-        add(symbols.lookup<func::FuncOp>(call.getCallee()), times);
-      else if (auto launch = dyn_cast<LaunchOp>(op))
-        addLaunch(launch, times);
-      else if (auto product = dyn_cast<GemmOp>(op))
-        addProduct(product, times);
-      else if (auto copy = dyn_cast<memref::CopyOp>(op))
-        addBytes("copy", copy.getLoc(), 2 * sizeOf(copy.getSource()), times);
+      if (auto call = dyn_cast<func::CallOp>(op)) {
+        if (failed(add(symbols.lookup<func::FuncOp>(call.getCallee()))))
+          return failure();
+      } else if (auto launch = dyn_cast<LaunchOp>(op)) {
+        addLaunch(launch);
+      } else if (auto product = dyn_cast<GemmOp>(op)) {
+        addProduct(product);
+      } else if (auto copy = dyn_cast<memref::CopyOp>(op)) {
+        int64_t bytes = 2 * sizeOf(copy.getSource());
+        addBytes(costAt("copy", copy.getLoc()), bytes);
+      }
     }
+    running.erase(function);
+    return success();
   }
 
   std::vector<KernelCost> take() {
@@ -177,65 +168,67 @@ public:
   }
 
 private:
-  KernelCost &costAt(StringRef kernel, Location loc, int64_t times) {
+  KernelCost &costAt(StringRef kernel, Location loc) {
     std::string where = userLocation(loc);
     KernelCost &cost = costs[{kernel.str(), where}];
     cost.entry = entry;
     cost.kernel = kernel.str();
     cost.location = where;
-    cost.calls += times;
+    ++cost.calls;
     return cost;
   }
 
-  void addLaunch(LaunchOp launch, int64_t times) {
+  void addLaunch(LaunchOp launch) {
     auto kernel = symbols.lookup<func::FuncOp>(launch.getKernel());
-    KernelCost &cost = costAt(launch.getKernel(), launch.getLoc(), times);
+    KernelCost &cost = costAt(launch.getKernel(), launch.getLoc());
     Work row = workOfRow(kernel);
     cost.work.exact &= row.exact;
-    int64_t rows = times * rowsOf(launch, kernel, cost.work.exact);
+    int64_t rows = rowsOf(launch, kernel, cost.work.exact);
     cost.work.flops += rows * row.flops;
     cost.work.bytes += rows * row.bytes;
     auto written = launch->getAttrOfType<DenseBoolArrayAttr>(kWrittenAttrName);
-    for (auto [i, argument] : llvm::enumerate(launch.getArgs()))
-      cost.floor +=
-          times * sizeOf(argument) *
-          (isRead(kernel.getArgument(i + 2)) + (written && written[i]));
+    for (auto [i, argument] : llvm::enumerate(launch.getArgs())) {
+      bool isRead = hasEffectOn<MemoryEffects::Read>(kernel.getArgument(i + 2));
+      cost.floor += sizeOf(argument) * (isRead + (written && written[i]));
+    }
   }
 
-  void addProduct(GemmOp product, int64_t times) {
+  void addProduct(GemmOp product) {
     auto a = cast<MemRefType>(product.getA().getType());
     auto c = cast<MemRefType>(product.getC().getType());
+    KernelCost &cost = costAt("gemm", product.getLoc());
     int64_t terms = a.getDimSize(a.getRank() - (product.getTransA() ? 2 : 1));
-    KernelCost &cost = costAt("gemm", product.getLoc(), times);
-    cost.work.flops += times * 2 * terms * c.getNumElements();
-    int64_t bytes =
-        sizeOf(product.getA()) + sizeOf(product.getB()) +
-        sizeOf(product.getC()) * (product.getBeta().isZero() ? 1 : 2);
-    cost.work.bytes += times * bytes;
-    cost.floor += times * bytes;
+    if (c.hasStaticShape() && !ShapedType::isDynamic(terms))
+      cost.work.flops += 2 * terms * c.getNumElements();
+    else
+      cost.work.exact = false;
+    int64_t touchesOfC = product.getBeta().isZero() ? 1 : 2;
+    addBytes(cost, sizeOf(product.getA()) + sizeOf(product.getB()) +
+                       sizeOf(product.getC()) * touchesOfC);
   }
 
-  void addBytes(StringRef kernel, Location loc, int64_t bytes, int64_t times) {
-    KernelCost &cost = costAt(kernel, loc, times);
-    cost.work.bytes += times * bytes;
-    cost.floor += times * bytes;
+  static void addBytes(KernelCost &cost, int64_t bytes) {
+    cost.work.bytes += bytes;
+    cost.floor += bytes;
   }
 
   SymbolTable symbols;
   std::string entry;
+  llvm::SmallPtrSet<Operation *, 8> running; // calls on the way to this one
   llvm::MapVector<std::pair<std::string, std::string>, KernelCost,
                   std::map<std::pair<std::string, std::string>, unsigned>>
       costs;
 };
 } // namespace
 
-std::vector<KernelCost> jpmhc::costOf(ModuleOp module) {
+FailureOr<std::vector<KernelCost>> jpmhc::costOf(ModuleOp module) {
   std::vector<KernelCost> costs;
   for (auto function : module.getOps<func::FuncOp>()) {
     if (!function->hasAttr(kEntryAttrName) || function.isDeclaration())
       continue;
     Collector collector(module, function.getName().str());
-    collector.add(function, 1);
+    if (failed(collector.add(function)))
+      return failure();
     for (KernelCost &cost : collector.take())
       costs.push_back(std::move(cost));
   }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "jpmhc/Frontend/GraphBuilder.h"
+#include "jpmhc/Support/Locations.h"
 
 #include "mlir/AsmParser/AsmParser.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -13,6 +14,7 @@
 #include "mlir/Interfaces/InferTypeOpInterface.h"
 
 #include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/ScopeExit.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/raw_ostream.h"
 
@@ -36,15 +38,11 @@ void DiagnosticError::log(llvm::raw_ostream &os) const {
 }
 
 SourceLocation findSourceLocation(Location loc) {
-  SourceLocation found;
-  loc->walk([&](Location part) {
-    auto file = dyn_cast<FileLineColLoc>(part);
-    if (!file)
-      return WalkResult::advance();
-    found = {file.getFilename().str(), file.getLine(), file.getColumn()};
-    return WalkResult::interrupt();
-  });
-  return found;
+  FileLineColLoc position = findPosition(loc);
+  if (!position)
+    return {};
+  return {position.getFilename().str(), position.getLine(),
+          position.getColumn()};
 }
 
 DiagnosticCollector::DiagnosticCollector(MLIRContext *context)
@@ -380,8 +378,11 @@ static LogicalResult inferTypes(RegisteredOperationName info,
   OpaqueProperties properties(nullptr);
   llvm::SmallVector<std::max_align_t> storage(llvm::divideCeil(
       std::max(info.getOpPropertyByteSize(), 1), sizeof(std::max_align_t)));
-  bool hasProperties = info.getOpPropertyByteSize() > 0;
-  if (hasProperties) {
+  llvm::scope_exit destroy([&] {
+    if (properties)
+      info.destroyOpProperties(properties);
+  });
+  if (info.getOpPropertyByteSize() > 0) {
     properties = OpaqueProperties(storage.data());
     info.initOpProperties(properties, OpaqueProperties(nullptr));
     if (failed(info.setOpPropertiesFromAttribute(state.name, properties,
@@ -389,12 +390,9 @@ static LogicalResult inferTypes(RegisteredOperationName info,
       return failure();
     info.populateDefaultProperties(properties);
   }
-  LogicalResult result = inference->inferReturnTypes(
-      context, state.location, state.operands, dictionary, properties,
-      state.regions, state.types);
-  if (hasProperties)
-    info.destroyOpProperties(properties);
-  return result;
+  return inference->inferReturnTypes(context, state.location, state.operands,
+                                     dictionary, properties, state.regions,
+                                     state.types);
 }
 
 Expected<std::vector<Value>> GraphBuilder::createOp(const OpRequest &request) {

@@ -28,9 +28,6 @@ static std::pair<Val, Val> layerStatistics(KernelBuilder &k, Value x, Val row,
   return {mean, rsqrt(square / count + eps)};
 }
 
-/// Sums over rows are split into this many partial sums, whatever the threads.
-static constexpr int64_t kPartials = 16;
-
 /// out[c] = the sum over the rows of `parts` [partials, D].
 static void sumPartials(KernelBuilder &k, Value parts, Value out) {
   k.rows(k.dim(parts, 1), [&](Val c) {

@@ -9,7 +9,7 @@ using namespace mlir;
 using namespace jpmhc;
 
 namespace {
-constexpr int64_t kTokens = 4, kOutputs = 6, kPartials = 16;
+constexpr int64_t kTokens = 4, kOutputs = 6;
 
 /// Streams as rows [N, d], normalised without gain and shift.
 class Rows {

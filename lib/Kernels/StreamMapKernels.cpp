@@ -8,8 +8,6 @@ using namespace mlir;
 using namespace jpmhc;
 
 namespace {
-constexpr int64_t kPartials = 16;
-
 /// What forward and backward share: the groups of a token's logits and the
 /// affine map on each.
 class Maps {

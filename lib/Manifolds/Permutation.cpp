@@ -63,12 +63,11 @@ bool isPermutation(Attribute attribute) {
     return false;
   SmallVector<bool> seen(list.size());
   for (Attribute element : list) {
-    auto number = dyn_cast<IntegerAttr>(element);
-    if (!number || number.getType().isInteger(1) || number.getInt() < 0 ||
-        number.getInt() >= static_cast<int64_t>(list.size()) ||
-        seen[number.getInt()])
+    std::optional<int64_t> number = integerOf(element);
+    if (!number || *number < 0 ||
+        *number >= static_cast<int64_t>(list.size()) || seen[*number])
       return false;
-    seen[number.getInt()] = true;
+    seen[*number] = true;
   }
   return true;
 }
@@ -183,7 +182,7 @@ private:
     for (Attribute entry : list) {
       Order order;
       for (Attribute to : cast<ArrayAttr>(entry))
-        order.push_back(cast<IntegerAttr>(to).getInt());
+        order.push_back(*integerOf(to));
       basis.push_back(order);
     }
     return basis;

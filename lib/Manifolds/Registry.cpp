@@ -25,12 +25,14 @@ LogicalResult Manifold::verifyStreams(EmitError, int64_t,
 
 // ---- parameters
 
-/// The value of an integer attribute that is not a boolean.
-static std::optional<int64_t> integerOf(Attribute attribute) {
+std::optional<int64_t> jpmhc::integerOf(Attribute attribute) {
   auto integer = dyn_cast_or_null<IntegerAttr>(attribute);
   if (!integer || integer.getType().isInteger(1))
     return std::nullopt;
-  return integer.getInt();
+  APInt value = integer.getValue();
+  if (integer.getType().isUnsignedInteger())
+    value = value.zext(value.getBitWidth() + 1);
+  return value.trySExtValue();
 }
 
 /// A number may be written without a point.

@@ -3,16 +3,20 @@
 
 using namespace mlir;
 
-std::string jpmhc::userLocation(Location loc) {
-  std::string text;
-  loc->walk([&](Location inner) {
-    auto file = dyn_cast<FileLineColLoc>(inner);
-    if (!file)
-      return WalkResult::advance();
-    text = (file.getFilename().getValue() + ":" + Twine(file.getLine()) + ":" +
-            Twine(file.getColumn()))
-               .str();
-    return WalkResult::interrupt();
+FileLineColLoc jpmhc::findPosition(Location loc) {
+  FileLineColLoc found;
+  loc->walk([&](Location part) {
+    found = dyn_cast<FileLineColLoc>(part);
+    return found ? WalkResult::interrupt() : WalkResult::advance();
   });
-  return text;
+  return found;
+}
+
+std::string jpmhc::userLocation(Location loc) {
+  FileLineColLoc position = findPosition(loc);
+  if (!position)
+    return "";
+  return (position.getFilename().getValue() + ":" + Twine(position.getLine()) +
+          ":" + Twine(position.getColumn()))
+      .str();
 }

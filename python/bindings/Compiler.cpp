@@ -322,7 +322,10 @@ static py::list listCost(GraphBuilder &graph) {
         if (mlir::failed(manager.run(*module)))
           return llvm::createStringError(
               "expected lowering to kernels to succeed");
-        return costOf(*module);
+        mlir::FailureOr<std::vector<KernelCost>> costs = costOf(*module);
+        if (mlir::failed(costs))
+          return llvm::createStringError("expected the cost of the program");
+        return *costs;
       });
   py::list result;
   for (const KernelCost &cost : costs)
@@ -332,8 +335,27 @@ static py::list listCost(GraphBuilder &graph) {
   return result;
 }
 
-/// Must be called with the exception set as Python expects it: (status,
-/// message).
+/// Seconds of a launch that does nothing on every thread: the fastest of some
+/// rounds, as the roofline takes everything.
+static double launchSeconds() {
+  constexpr int kRounds = 20, kLaunches = 50;
+  jpmhcContext *device = getDevice("cpu");
+  py::gil_scoped_release release;
+  jpmhcKernel kernel{};
+  kernel.function = [](int64_t, int64_t, void **) {};
+  kernel.name = "empty";
+  int64_t best = INT64_MAX;
+  for (int round = 0; round < kRounds; ++round) {
+    int64_t start = jpmhcTraceNow();
+    for (int i = 0; i < kLaunches; ++i)
+      jpmhcLaunch(device, &kernel, nullptr, 0, jpmhcGetNumThreads(), 1,
+                  nullptr);
+    best = std::min(best, jpmhcTraceNow() - start);
+  }
+  return best * 1e-9 / kLaunches;
+}
+
+/// The Python exception of a run that failed: (status, message).
 static PyObject *runErrorType = nullptr;
 
 void bindCompiler(py::module_ &m) {
@@ -402,6 +424,8 @@ void bindCompiler(py::module_ &m) {
         return listCost(*graph);
       },
       "What each kernel of each entry computes and moves.");
+  m.def("launch_seconds", &launchSeconds,
+        "Measures a launch that does nothing.");
   m.def("ptx_chips", &ptxChips, "The GPUs that PTX is written for.");
   m.def("stages", [] {
     std::vector<std::string> names;

@@ -9,7 +9,7 @@
 `flops` counts a transcendental function as 16. `bytes` is what loads and stores touch, caches or
 not. `floor` is every buffer of a kernel read or written once, the least that it has to move when
 nothing is in a cache. The predicted time is the longer one of floor over bandwidth and flops over
-rate, both measured on this machine by `roofline`.
+rate, and that of as many launches, all measured on this machine by `roofline`.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from jpmhc import _core
 from jpmhc.profiling import Profile
 
 if TYPE_CHECKING:
@@ -28,19 +29,24 @@ if TYPE_CHECKING:
 
 __all__ = ["Cost", "Kernel", "Roofline", "cost_table", "roofline"]
 
-_LAUNCH_SECONDS = 1e-6  # a guess for a kernel that does nothing
-
 
 @dataclass(frozen=True)
 class Roofline:
-    """What this machine reaches: bytes and floating-point operations a second."""
+    """What this machine reaches.
+
+    Attributes:
+        bandwidth: bytes a second.
+        rate: floating-point operations a second.
+        launch: seconds of a launch that does nothing on every thread.
+    """
 
     bandwidth: float
     rate: float
+    launch: float
 
-    def seconds(self, floor: int, flops: int) -> float:
-        """The least time for that many bytes and operations."""
-        return max(floor / self.bandwidth, flops / self.rate)
+    def seconds(self, floor: int, flops: int, launches: int = 0) -> float:
+        """The least time for that many bytes and operations in as many launches."""
+        return max(floor / self.bandwidth, flops / self.rate) + launches * self.launch
 
 
 @dataclass(frozen=True)
@@ -103,7 +109,7 @@ class Cost:
         )
         machine = (
             f"measured here: {self.machine.bandwidth / 1e9:.1f} GB/s, "
-            f"{self.machine.rate / 1e9:.0f} Gflop/s"
+            f"{self.machine.rate / 1e9:.0f} Gflop/s, {self.machine.launch * 1e6:.1f} µs a launch"
         )
         return "\n".join([machine, f"{head}  kernel", *(_row(kernel) for kernel in self.kernels)])
 
@@ -144,7 +150,7 @@ def cost_table(rows: Sequence[tuple], times: Profile | None) -> Cost:
     seconds = {(k.name, k.location): k.seconds for k in times.kernels} if times else {}
     kernels = []
     for entry, name, location, calls, flops, moved, floor, exact in rows:
-        predicted = machine.seconds(floor, flops) + calls * _LAUNCH_SECONDS
+        predicted = machine.seconds(floor, flops, calls)
         took = seconds.get((name, location))
         measured = None if took is None or entry not in runs else took / runs[entry]
         kernels.append(
@@ -160,13 +166,13 @@ def roofline() -> Roofline:
     """Measures the machine with the present number of threads, once a process.
 
     The bandwidth is that of a compiled sum of two arrays of 64 MB; the rate that of a product of
-    two 1024×1024 matrices.
+    two 1024×1024 matrices; a launch that of an empty kernel with a row for each thread.
     """
     import jpmhc
 
     threads = jpmhc.get_num_threads()
     if threads not in _machines:
-        _machines[threads] = Roofline(_bandwidth(), _rate())
+        _machines[threads] = Roofline(_bandwidth(), _rate(), _core.launch_seconds())
     return _machines[threads]
 
 

@@ -431,109 +431,112 @@ uint64_t BlockRunner::shuffle(const Thread &thread, uint32_t lane,
   return value | uint64_t(inRange) << 32;
 }
 
+/// redux.sync: two 32-bit values combined. Other collectives have no use for
+/// it.
+static uint32_t combine(Collective kind, uint32_t a, uint32_t b) {
+  switch (kind) {
+  case Collective::ReduceAdd:
+    return a + b;
+  case Collective::ReduceMinS:
+    return std::min(int32_t(a), int32_t(b));
+  case Collective::ReduceMaxS:
+    return std::max(int32_t(a), int32_t(b));
+  case Collective::ReduceMinU:
+    return std::min(a, b);
+  case Collective::ReduceMaxU:
+    return std::max(a, b);
+  case Collective::ReduceAnd:
+    return a & b;
+  case Collective::ReduceOr:
+    return a | b;
+  case Collective::ReduceXor:
+    return a ^ b;
+  default:
+    return a;
+  }
+}
+
+/// What the collectives of a warp find in the values of those that take part.
+struct BlockRunner::WarpValues {
+  uint32_t first;                    ///< thread of lane 0
+  uint32_t lanes;                    ///< mask of those that take part
+  SmallVector<uint32_t, 32> members; ///< their lanes
+  uint32_t ballot = 0;               ///< lowest bits
+  uint64_t total = 0;                ///< the first, combined with the others
+  bool equal = true;                 ///< whether all are
+};
+
+BlockRunner::WarpValues BlockRunner::gather(uint32_t warp, uint32_t lanes) {
+  WarpValues found{warp * warpSize, lanes, {}};
+  for (uint32_t lane = 0; lane < warpSize; ++lane)
+    if (lanes >> lane & 1)
+      found.members.push_back(lane);
+  uint64_t leader = threads[found.first + found.members[0]].value;
+  found.total = leader;
+  for (uint32_t lane : found.members) {
+    const Thread &thread = threads[found.first + lane];
+    found.ballot |= uint32_t(thread.value & 1) << lane;
+    found.equal &= thread.value == leader;
+    if (lane != found.members[0])
+      found.total = combine(thread.kind, found.total, thread.value);
+  }
+  return found;
+}
+
+/// The only collective that orders memory: all know what each has done.
+void BlockRunner::joinClocks(const WarpValues &warp) {
+  ClockJoin join;
+  for (uint32_t lane : warp.members) {
+    Thread &thread = threads[warp.first + lane];
+    join.add(warp.first + lane, thread.known, thread.clock++);
+  }
+  ClockRef known = join.finish();
+  for (uint32_t lane : warp.members)
+    threads[warp.first + lane].known = known;
+}
+
+uint64_t BlockRunner::resultOf(const WarpValues &warp, uint32_t lane) {
+  const Thread &thread = threads[warp.first + lane];
+  switch (thread.kind) {
+  case Collective::SyncWarp:
+    return 0;
+  case Collective::ShuffleIdx:
+  case Collective::ShuffleUp:
+  case Collective::ShuffleDown:
+  case Collective::ShuffleBfly:
+    return shuffle(thread, lane, warp.first, warp.lanes);
+  case Collective::VoteAll:
+    return warp.ballot == warp.lanes;
+  case Collective::VoteAny:
+    return warp.ballot != 0;
+  case Collective::VoteUni:
+    return warp.ballot == 0 || warp.ballot == warp.lanes;
+  case Collective::VoteBallot:
+    return warp.ballot;
+  case Collective::MatchAny: {
+    uint32_t same = 0;
+    for (uint32_t other : warp.members)
+      same |= uint32_t(threads[warp.first + other].value == thread.value)
+              << other;
+    return same;
+  }
+  case Collective::MatchAll:
+    return warp.equal ? warp.lanes | uint64_t(1) << 32 : 0;
+  case Collective::Elect:
+    return warp.members[0] | uint64_t(lane == warp.members[0]) << 32;
+  default:
+    return warp.total;
+  }
+}
+
 void BlockRunner::completeCollective(uint32_t warp, uint32_t lanes) {
-  uint32_t first = warp * warpSize;
-  SmallVector<uint32_t, 32> members;
-  for (uint32_t i = 0; i < warpSize; ++i)
-    if (lanes >> i & 1)
-      members.push_back(i);
-  Collective kind = threads[running].kind;
-
-  if (kind == Collective::SyncWarp) { // the only one that orders memory
-    ClockJoin join;
-    for (uint32_t i : members) {
-      Thread &thread = threads[first + i];
-      join.add(first + i, thread.known, thread.clock++);
-    }
-    ClockRef known = join.finish();
-    for (uint32_t i : members)
-      threads[first + i].known = known;
-  }
-
-  uint32_t ballot = 0;
-  uint64_t total = threads[first + members[0]].value;
-  bool equal = true;
-  for (uint32_t i : members) {
-    uint64_t value = threads[first + i].value;
-    ballot |= uint32_t(value & 1) << i;
-    equal &= value == threads[first + members[0]].value;
-    if (i == members[0])
-      continue;
-    auto low = static_cast<uint32_t>(total),
-         next = static_cast<uint32_t>(value);
-    switch (kind) {
-    case Collective::ReduceAdd:
-      total = uint32_t(low + next);
-      break;
-    case Collective::ReduceMinS:
-      total = uint32_t(std::min(int32_t(low), int32_t(next)));
-      break;
-    case Collective::ReduceMaxS:
-      total = uint32_t(std::max(int32_t(low), int32_t(next)));
-      break;
-    case Collective::ReduceMinU:
-      total = std::min(low, next);
-      break;
-    case Collective::ReduceMaxU:
-      total = std::max(low, next);
-      break;
-    case Collective::ReduceAnd:
-      total = low & next;
-      break;
-    case Collective::ReduceOr:
-      total = low | next;
-      break;
-    case Collective::ReduceXor:
-      total = low ^ next;
-      break;
-    default:
-      break;
-    }
-  }
-
-  for (uint32_t i : members) {
-    Thread &thread = threads[first + i];
-    switch (kind) {
-    case Collective::SyncWarp:
-      thread.result = 0;
-      break;
-    case Collective::ShuffleIdx:
-    case Collective::ShuffleUp:
-    case Collective::ShuffleDown:
-    case Collective::ShuffleBfly:
-      thread.result = shuffle(thread, i, first, lanes);
-      break;
-    case Collective::VoteAll:
-      thread.result = ballot == lanes;
-      break;
-    case Collective::VoteAny:
-      thread.result = ballot != 0;
-      break;
-    case Collective::VoteUni:
-      thread.result = ballot == 0 || ballot == lanes;
-      break;
-    case Collective::VoteBallot:
-      thread.result = ballot;
-      break;
-    case Collective::MatchAny: {
-      uint32_t same = 0;
-      for (uint32_t j : members)
-        same |= uint32_t(threads[first + j].value == thread.value) << j;
-      thread.result = same;
-      break;
-    }
-    case Collective::MatchAll:
-      thread.result = equal ? lanes | uint64_t(1) << 32 : 0;
-      break;
-    case Collective::Elect:
-      thread.result = members[0] | uint64_t(i == members[0]) << 32;
-      break;
-    default:
-      thread.result = total;
-      break;
-    }
-    release(first + i);
-  }
+  WarpValues values = gather(warp, lanes);
+  if (threads[running].kind == Collective::SyncWarp)
+    joinClocks(values);
+  for (uint32_t lane : values.members)
+    threads[values.first + lane].result = resultOf(values, lane);
+  for (uint32_t lane : values.members)
+    release(values.first + lane);
 }
 
 //===----------------------------------------------------------------------===//

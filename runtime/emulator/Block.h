@@ -150,7 +150,11 @@ private:
   void release(uint32_t thread);
   void completeBarrier(Barrier &barrier);
   void checkAligned(const Barrier &barrier);
+  struct WarpValues;
   void completeCollective(uint32_t warp, uint32_t lanes);
+  WarpValues gather(uint32_t warp, uint32_t lanes);
+  void joinClocks(const WarpValues &warp);
+  uint64_t resultOf(const WarpValues &warp, uint32_t lane);
   uint64_t shuffle(const Thread &thread, uint32_t lane, uint32_t firstThread,
                    uint32_t lanes);
   void reportDeadlock();

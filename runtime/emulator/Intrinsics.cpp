@@ -35,7 +35,7 @@ public:
     for (Member member :
          {&Lowering::lowerSpecialRegister, &Lowering::lowerBarrier,
           &Lowering::lowerCollective, &Lowering::lowerAsyncCopy,
-          &Lowering::lowerControl, &Lowering::lowerMaths,
+          &Lowering::lowerControl, &Lowering::lowerMaths, &Lowering::lowerBits,
           &Lowering::lowerConversion, &Lowering::lowerInteger})
       if (Value *value = (this->*member)())
         return value;
@@ -49,6 +49,7 @@ private:
   Value *lowerAsyncCopy();
   Value *lowerControl();
   Value *lowerMaths();
+  Value *lowerBits();
   Value *lowerConversion();
   Value *lowerInteger();
 
@@ -367,8 +368,8 @@ Value *Lowering::lowerMaths() {
   return ftz ? flush(result) : result;
 }
 
-/// "d2i.rz", "ui2f.rn", "ff2bf16x2.rn.relu", …
-Value *Lowering::lowerConversion() {
+/// The same bits in another type, or halves of them.
+Value *Lowering::lowerBits() {
   if (name == "d2i.lo" || name == "d2i.hi") {
     Value *bits = builder.CreateBitCast(arg(0), builder.getInt64Ty());
     if (name == "d2i.hi")
@@ -383,7 +384,11 @@ Value *Lowering::lowerConversion() {
   }
   if (name.starts_with("bitcast.") || name.starts_with("move."))
     return builder.CreateBitCast(arg(0), type);
+  return nullptr;
+}
 
+/// "d2i.rz", "ui2f.rn", "ff2bf16x2.rn.relu", …
+Value *Lowering::lowerConversion() {
   auto [conversion, modifiers] = name.split('.');
   auto [from, to] = conversion.split('2');
   auto [rounding, rest] = modifiers.split('.');

@@ -69,5 +69,7 @@ def test_measured_times_stand_beside():
 def test_roofline_is_a_machines():
     machine = roofline()
     assert 1e8 < machine.bandwidth < 1e13 and 1e9 < machine.rate < 1e15
+    assert 1e-9 < machine.launch < 1e-2
     assert machine.seconds(10**9, 0) == pytest.approx(1e9 / machine.bandwidth)
+    assert machine.seconds(0, 0, launches=3) == pytest.approx(3 * machine.launch)
     assert roofline() is machine

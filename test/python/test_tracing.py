@@ -183,3 +183,21 @@ def test_one_value_returned_twice():
     np.testing.assert_array_equal(first, x + 1)
     np.testing.assert_array_equal(second, x + 1)
     assert not np.shares_memory(first, second)
+
+
+@pytest.mark.parametrize("target", ["cpu", "emulator"])
+@pytest.mark.parametrize(
+    "name", ["memcpy", "sinf", "elementwise_0", "kernels", "jpmhcLaunch", "main"]
+)
+def test_any_name_of_a_function(name, target):
+    """Symbols that compiled code has or calls are not the user's functions'."""
+
+    def program(x):
+        y = jpmhc.tanh(x) if target == "emulator" else jpmhc.sin(x)
+        return y * y
+
+    program.__name__ = name
+    x = np.linspace(-1, 1, 9, dtype=np.float32)
+    want = np.tanh(x) if target == "emulator" else np.sin(x)
+    got = jpmhc.compile(program, x, target=target)(x)
+    np.testing.assert_allclose(got, want**2, rtol=1e-5)  # a few ulp of polynomials

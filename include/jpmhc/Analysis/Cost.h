@@ -36,8 +36,8 @@ struct KernelCost {
 
 /// The kernels of every entry, in the order of their first run. Functions
 /// called several times count as often. `module` is what the pipeline
-/// jpmhc-to-kernels makes.
-std::vector<KernelCost> costOf(mlir::ModuleOp module);
+/// jpmhc-to-kernels makes; a function that calls itself is an error.
+mlir::FailureOr<std::vector<KernelCost>> costOf(mlir::ModuleOp module);
 
 } // namespace jpmhc
 

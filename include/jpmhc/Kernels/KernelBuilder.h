@@ -77,6 +77,10 @@ Val sigmoid(Val a); ///< 1 / (1 + exp(-a))
 
 enum class Reduction { sum, max };
 
+/// Sums over rows are split into this many partial sums, whatever the number of
+/// threads. Loops over chunks fuse only where they have as many.
+inline constexpr int64_t kPartials = 16;
+
 /// One group of `lanes` tokens inside `KernelBuilder::tokens`.
 struct Tokens {
   Val first; ///< first token of the group (index)

@@ -9,6 +9,7 @@
 #include "llvm/ADT/StringRef.h"
 #include <functional>
 #include <memory>
+#include <optional>
 #include <vector>
 
 namespace jpmhc {
@@ -18,6 +19,10 @@ class SmallMatrix;
 class Manifold;
 
 using EmitError = llvm::function_ref<mlir::InFlightDiagnostic()>;
+
+/// The value of an integer attribute; nothing for a boolean, for a number of
+/// more than 64 bits and for other attributes.
+std::optional<int64_t> integerOf(mlir::Attribute attribute);
 
 /// A parameter of a manifold: its type, range and default.
 struct ManifoldParameter {
@@ -29,14 +34,17 @@ struct ManifoldParameter {
   /// Null when leaving the parameter out means something of its own.
   std::function<mlir::Attribute(mlir::MLIRContext *)> defaultValue;
 
+  /// An integer from `low` to `high`.
   static ManifoldParameter integer(std::string name, std::string doc,
                                    int64_t low, int64_t high,
                                    std::optional<int64_t> defaultValue);
   /// A finite number greater than 0.
   static ManifoldParameter positive(std::string name, std::string doc,
                                     double defaultValue);
+  /// True or false.
   static ManifoldParameter flag(std::string name, std::string doc,
                                 bool defaultValue);
+  /// One of a few words, the first by default.
   static ManifoldParameter choice(std::string name, std::string doc,
                                   std::vector<std::string> choices);
 };
@@ -50,6 +58,7 @@ public:
   /// Null when the parameter was left out and has no default.
   mlir::Attribute get(llvm::StringRef name) const { return values.get(name); }
   bool has(llvm::StringRef name) const { return values.contains(name); }
+  /// The value of a parameter of that kind; it must be there (see `has`).
   int64_t integer(llvm::StringRef name) const;
   double number(llvm::StringRef name) const;
   bool flag(llvm::StringRef name) const;
@@ -69,9 +78,11 @@ class Manifold {
 public:
   virtual ~Manifold();
 
+  /// The name in programs, lower case.
   virtual llvm::StringRef name() const = 0;
   /// One sentence and the formula.
   virtual llvm::StringRef doc() const = 0;
+  /// What a use may choose; none by default.
   virtual std::vector<ManifoldParameter> parameters() const { return {}; }
 
   /// Checks that need several parameters, or the number of streams.
@@ -94,6 +105,7 @@ public:
                               const SmallMatrix &raw,
                               const SmallMatrix &dH) const = 0;
 
+  /// Rough work of `emit` for one token.
   virtual ManifoldCost cost(int64_t n, const ManifoldParameters &) const = 0;
 
   /// Bias of the raw numbers at the start, such that H is close to the identity
@@ -107,6 +119,7 @@ public:
 /// All manifolds by name.
 class ManifoldRegistry {
 public:
+  /// The most streams of a mixer.
   static constexpr int64_t kMaxStreams = 16;
 
   /// Null for an unknown name.

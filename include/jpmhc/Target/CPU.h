@@ -48,7 +48,8 @@ struct BufferSpec {
   bool inPlace;      ///< an argument that the function overwrites
 };
 
-/// A function of the user's module.
+/// A function of the user's module. Its symbol in the host code is the name
+/// with kEntrySuffix behind it; a shared library has both.
 struct EntrySpec {
   std::string name;
   std::vector<BufferSpec> arguments, results;

@@ -22,11 +22,15 @@ std::string makeHeader(llvm::StringRef name, llvm::ArrayRef<EntrySpec> entries,
                        llvm::ArrayRef<KernelSpec> kernels,
                        llvm::StringRef notes);
 
+/// An error unless every entry's name is one of C.
+llvm::Error checkEntryNames(llvm::ArrayRef<EntrySpec> entries);
+
 /// Writes a file beside and renames it.
 llvm::Error writeFile(llvm::StringRef path, llvm::StringRef contents);
 
 /// Writes `lib<name>.so`, `<name>.h` and `manifest.json` to `folder`. The
 /// library calls the launch ABI of libjpmhc_runtime.so, which its user links.
+/// Errors: those of checkEntryNames, no linker, a file that cannot be written.
 llvm::Error writeCPUPackage(const CPUProgram &program, const CPUTarget &target,
                             llvm::StringRef name, llvm::StringRef folder);
 
@@ -34,7 +38,8 @@ llvm::Error writeCPUPackage(const CPUProgram &program, const CPUTarget &target,
 /// `folder`. The report says for each kernel what ptxas made of it (registers,
 /// spills, shared memory; "not assembled" where there is no ptxas) and, for the
 /// kernels in `measured`, the bytes their launches moved and the floor: every
-/// byte once a launch. Errors: those of translateToPTX and assemblePTX.
+/// byte once a launch. Errors: those of checkEntryNames, translateToPTX and
+/// assemblePTX, a file that cannot be written.
 llvm::Error
 writePTXPackage(const GPUProgram &program, const GPUOptions &options,
                 llvm::StringRef name, llvm::StringRef folder,

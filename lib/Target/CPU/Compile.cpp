@@ -3,7 +3,7 @@
 #include "KernelObjects.h"
 #include "Program.h"
 #include "Signatures.h"
-#include "jpmhc/Dialect/JPMHC/Transforms/Passes.h"
+#include "jpmhc/Dialect/JPMHC/IR/JPMHCDialect.h"
 #include "jpmhc/Pipelines/Pipelines.h"
 #include "jpmhc/Runtime/Launch.h"
 #include "jpmhc/Support/Settings.h"
@@ -32,7 +32,7 @@ public:
 
   llvm::Error resolve() {
     for (const EntrySpec &spec : specs) {
-      auto address = jit->lookup(spec.name);
+      auto address = jit->lookup(spec.name + kEntrySuffix.str());
       if (!address)
         return address.takeError();
       functions.push_back(address->toPtr<Function>());
@@ -95,14 +95,11 @@ static std::string settingsOf(const CPUOptions &options) {
                   (options.sanitizeAddress ? "|asan" : ""));
 }
 
-static std::string textOf(ModuleOp module, bool withLocations) {
+/// A module as text, with locations.
+static std::string textOf(ModuleOp module) {
   std::string text;
   llvm::raw_string_ostream stream(text);
-  OpPrintingFlags flags;
-  flags.useLocalScope();
-  if (withLocations)
-    flags.enableDebugInfo();
-  module->print(stream, flags);
+  module->print(stream, OpPrintingFlags().useLocalScope().enableDebugInfo());
   return text;
 }
 
@@ -181,7 +178,7 @@ llvm::Expected<CPUProgram> jpmhc::buildForCPU(ModuleOp module,
   std::string settings = settingsOf(options), digest;
   if (options.cache.isOn()) {
     // The host code names the user's lines, so they are part of the key.
-    digest = digestOf(textOf(module, /*withLocations=*/true));
+    digest = digestOf(textOf(module));
     if (auto kept = options.cache.load("the program", digest, settings)) {
       auto program = parseProgram(kept->getBuffer());
       if (program) {

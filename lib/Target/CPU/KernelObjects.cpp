@@ -4,6 +4,7 @@
 #include "Signatures.h"
 #include "jpmhc/Pipelines/Pipelines.h"
 #include "jpmhc/Runtime/Launch.h"
+#include "jpmhc/Support/Locations.h"
 #include "jpmhc/Support/Settings.h"
 #include "mlir/Bytecode/BytecodeWriter.h"
 #include "mlir/Parser/Parser.h"
@@ -70,15 +71,11 @@ void KernelObjects::compile(Kernel &kernel, MLIRContext &context) const {
       return success();
     Message message;
     message.text = diagnostic.str();
-    diagnostic.getLocation()->walk([&](Location part) {
-      auto file = dyn_cast<FileLineColLoc>(part);
-      if (!file)
-        return WalkResult::advance();
-      message.file = file.getFilename().str();
-      message.line = file.getLine();
-      message.column = file.getColumn();
-      return WalkResult::interrupt();
-    });
+    if (FileLineColLoc position = findPosition(diagnostic.getLocation())) {
+      message.file = position.getFilename().str();
+      message.line = position.getLine();
+      message.column = position.getColumn();
+    }
     kernel.messages.push_back(std::move(message));
     return success();
   });

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "Signatures.h"
-#include "jpmhc/Dialect/JPMHC/Transforms/Passes.h"
+#include "jpmhc/Dialect/JPMHC/IR/JPMHCDialect.h"
 #include "jpmhc/Support/Dump.h"
 #include "mlir/IR/Verifier.h"
 #include "mlir/Pass/PassManager.h"

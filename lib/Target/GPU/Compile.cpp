@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "../CPU/CodeGen.h"
 #include "../CPU/Signatures.h"
-#include "jpmhc/Dialect/JPMHC/Transforms/Passes.h"
+#include "jpmhc/Dialect/JPMHC/IR/JPMHCDialect.h"
 #include "jpmhc/Pipelines/Pipelines.h"
 #include "jpmhc/Runtime/Launch.h"
 #include "jpmhc/Target/GPU.h"

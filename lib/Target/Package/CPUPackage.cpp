@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "jpmhc/Dialect/JPMHC/IR/Names.h"
 #include "jpmhc/Target/Package.h"
 #include "llvm/ADT/ScopeExit.h"
 #include "llvm/Support/FileSystem.h"
@@ -9,7 +10,9 @@
 using namespace jpmhc;
 
 /// Links object files to a shared library with the linker on this machine.
+/// Entries get the names that C programs call them by.
 static llvm::Error linkLibrary(llvm::ArrayRef<std::string> objects,
+                               llvm::ArrayRef<EntrySpec> entries,
                                llvm::StringRef path) {
   llvm::ErrorOr<std::string> linker = std::error_code();
   for (llvm::StringRef name : {"ld.lld-22", "ld.lld", "ld"}) {
@@ -20,7 +23,12 @@ static llvm::Error linkLibrary(llvm::ArrayRef<std::string> objects,
   if (!linker)
     return llvm::createStringError(
         "expected a linker (ld.lld or ld) on PATH, found none");
+  std::vector<std::string> names;
+  for (const EntrySpec &entry : entries)
+    names.push_back("--defsym=" + entry.name + "=" + entry.name +
+                    kEntrySuffix.str());
   std::vector<llvm::StringRef> arguments{*linker, "-shared", "-o", path};
+  arguments.insert(arguments.end(), names.begin(), names.end());
   arguments.insert(arguments.end(), objects.begin(), objects.end());
   std::string message;
   int status = llvm::sys::ExecuteAndWait(*linker, arguments, std::nullopt, {},
@@ -35,7 +43,7 @@ static llvm::Error linkLibrary(llvm::ArrayRef<std::string> objects,
 static llvm::Error writeLibrary(const CPUProgram &program,
                                 llvm::StringRef path) {
   std::vector<std::string> objects;
-  auto clean = llvm::make_scope_exit([&] {
+  llvm::scope_exit clean([&] {
     for (const std::string &object : objects)
       llvm::sys::fs::remove(object);
   });
@@ -50,7 +58,7 @@ static llvm::Error writeLibrary(const CPUProgram &program,
       return error;
   }
   std::string beside = (path + ".part").str();
-  if (auto error = linkLibrary(objects, beside)) {
+  if (auto error = linkLibrary(objects, program.entries, beside)) {
     llvm::sys::fs::remove(beside);
     return error;
   }
@@ -64,6 +72,8 @@ llvm::Error jpmhc::writeCPUPackage(const CPUProgram &program,
                                    const CPUTarget &target,
                                    llvm::StringRef name,
                                    llvm::StringRef folder) {
+  if (auto error = checkEntryNames(program.entries))
+    return error;
   if (auto error = llvm::sys::fs::create_directories(folder))
     return llvm::createStringError(error, "expected a folder " + folder +
                                               ", got: " + error.message());

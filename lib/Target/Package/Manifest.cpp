@@ -112,6 +112,19 @@ std::string jpmhc::makeHeader(llvm::StringRef name,
   return text;
 }
 
+llvm::Error jpmhc::checkEntryNames(llvm::ArrayRef<EntrySpec> entries) {
+  for (const EntrySpec &entry : entries) {
+    llvm::StringRef name = entry.name;
+    bool isName =
+        !name.empty() && !llvm::isDigit(name.front()) &&
+        llvm::all_of(name, [](char c) { return llvm::isAlnum(c) || c == '_'; });
+    if (!isName)
+      return llvm::createStringError(
+          "expected public functions with names of C, got '" + name + "'");
+  }
+  return llvm::Error::success();
+}
+
 llvm::Error jpmhc::writeFile(llvm::StringRef path, llvm::StringRef contents) {
   auto fail = [&](std::error_code error) {
     return llvm::createStringError(error, "expected to write " + path +

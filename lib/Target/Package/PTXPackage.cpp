@@ -75,6 +75,8 @@ jpmhc::writePTXPackage(const GPUProgram &program, const GPUOptions &options,
   if (!program.module)
     return llvm::createStringError("expected a kernel in " + name +
                                    ", found none");
+  if (auto error = checkEntryNames(program.entries))
+    return error;
   auto ptx = translateToPTX(*program.module, options.chip, options.ptx);
   if (!ptx)
     return ptx.takeError();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include "jpmhc/Dialect/JPMHC/Transforms/Passes.h"
+#include "jpmhc/Dialect/JPMHC/IR/JPMHCDialect.h"
 #include "jpmhc/Target/CPU.h"
 #include "jpmhc/Target/PTX.h"
 #include "jpmhc/Target/Passes.h"

@@ -6,7 +6,7 @@
 
 // Host code calls the runtime and only declares the kernels; each of those lies in a module of its own.
 // CHECK: module attributes {jpmhc.target = #jpmhc.target<cpu, chip = "skylake-avx512", lanes = 16>}
-// CHECK: llvm.func @f(%{{.*}}: !llvm.ptr, %{{.*}}: !llvm.ptr) -> i32
+// CHECK: llvm.func @f.entry(%{{.*}}: !llvm.ptr, %{{.*}}: !llvm.ptr) -> i32
 // CHECK: llvm.call @jpmhcLaunch
 // CHECK: {{^}}  module {
 // CHECK-NEXT: llvm.func @rms_norm_elementwise_0(%{{.*}}: i64, %{{.*}}: i64, %{{.*}}: !llvm.ptr) {

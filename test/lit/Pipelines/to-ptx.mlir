@@ -16,7 +16,7 @@
 // HELP-NEXT: --chip=<string> {{.*}} GPU, such as sm_90a
 
 // CHECK: jpmhc.target = #jpmhc.target<gpu, chip = "sm_100a", lanes = 1>
-// CHECK: llvm.func @f(
+// CHECK: llvm.func @f.entry(
 // CHECK: llvm.call @jpmhcLaunch
 // CHECK: gpu.binary @kernels [#gpu.object<#nvvm.target<chip = "sm_100a">, assembly = "{{.*}}.target sm_100a{{.*}}.entry rms_norm_elementwise_0(
 // HOPPER: .target sm_90

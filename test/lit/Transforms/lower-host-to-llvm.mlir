@@ -6,7 +6,7 @@
 // CHECK-DAG: @scale.argument_writes(dense<[1, 0]> : tensor<2xi8>)
 // CHECK-DAG: @text.{{.*}}("{{.*}}lower-host-to-llvm.mlir:[[# @LINE + 15]]:5\00")
 
-// CHECK: llvm.func @f(%{{.*}}: !llvm.ptr, %{{.*}}: !llvm.ptr) -> i32
+// CHECK: llvm.func @f.entry(%{{.*}}: !llvm.ptr, %{{.*}}: !llvm.ptr) -> i32
 // CHECK: llvm.call @f.step
 // CHECK: llvm.func internal @f.step
 // CHECK: %[[STATUS:.*]] = llvm.call @jpmhcLaunch

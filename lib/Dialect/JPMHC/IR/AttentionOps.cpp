@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "Shapes.h"
 #include "jpmhc/Dialect/JPMHC/IR/JPMHCOps.h"
 #include "mlir/IR/PatternMatch.h"
 
@@ -6,10 +7,6 @@ using namespace mlir;
 using namespace jpmhc;
 
 // ---- shapes
-
-static RankedTensorType typeOf(Value tensor) {
-  return cast<RankedTensorType>(tensor.getType());
-}
 
 /// [B, H, T] f32 for q [B, T, H, d].
 static RankedTensorType lseTypeOf(Value q) {

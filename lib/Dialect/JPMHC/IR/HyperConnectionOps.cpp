@@ -1,13 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "Shapes.h"
 #include "jpmhc/Dialect/JPMHC/IR/JPMHCOps.h"
 #include "jpmhc/Manifolds/Manifold.h"
 
 using namespace mlir;
 using namespace jpmhc;
-
-static RankedTensorType typeOf(Value value) {
-  return cast<RankedTensorType>(value.getType());
-}
 
 /// Product of sizes; dynamic if one of them is.
 static int64_t product(int64_t a, int64_t b) {

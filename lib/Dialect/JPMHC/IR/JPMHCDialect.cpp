@@ -37,6 +37,64 @@ void JPMHCDialect::initialize() {
       >();
 }
 
+// ---- discardable attributes ----
+
+template <typename... Kinds> static bool isOneOf(Attribute value) {
+  return isa<Kinds...>(value);
+}
+
+namespace {
+/// What an attribute of Names.h holds.
+struct KnownAttribute {
+  StringRef name;
+  bool (*accepts)(Attribute);
+  StringRef expected;
+};
+} // namespace
+
+static LogicalResult verifyKnown(Operation *op, NamedAttribute attribute,
+                                 ArrayRef<KnownAttribute> known) {
+  const auto *found = llvm::find_if(known, [&](const KnownAttribute &k) {
+    return k.name == attribute.getName();
+  });
+  if (found == known.end())
+    return op->emitError(
+               "expected a known attribute of the jpmhc dialect, got ")
+           << attribute.getName();
+  if (!found->accepts(attribute.getValue()))
+    return op->emitError("expected ")
+           << found->name << " to be " << found->expected << ", got "
+           << attribute.getValue();
+  return success();
+}
+
+LogicalResult JPMHCDialect::verifyOperationAttribute(Operation *op,
+                                                     NamedAttribute attribute) {
+  static constexpr KnownAttribute kKnown[] = {
+      {kTargetAttrName, isOneOf<TargetAttr>, "a #jpmhc.target"},
+      {kAliasesAttrName, isOneOf<DenseI64ArrayAttr>, "an array of i64"},
+      {kEntryAttrName, isOneOf<UnitAttr>, "a unit attribute"},
+      {kArenaBytesAttrName, isOneOf<IntegerAttr>, "an integer"},
+      {kKernelNameAttrName, isOneOf<StringAttr, UnitAttr>,
+       "a string or a unit attribute"},
+      {kWrittenAttrName, isOneOf<DenseBoolArrayAttr>, "an array of i1"},
+      {kTokensAttrName, isOneOf<UnitAttr>, "a unit attribute"},
+      {kChunksAttrName, isOneOf<IntegerAttr>, "an integer"},
+      {kBlockAttrName, isOneOf<IntegerAttr>, "an integer"},
+      {kRowsPerBlockAttrName, isOneOf<IntegerAttr>, "an integer"}};
+  return verifyKnown(op, attribute, kKnown);
+}
+
+LogicalResult JPMHCDialect::verifyRegionArgAttribute(Operation *op, unsigned,
+                                                     unsigned,
+                                                     NamedAttribute attribute) {
+  static constexpr KnownAttribute kKnown[] = {
+      {kInPlaceAttrName, isOneOf<UnitAttr>, "a unit attribute"}};
+  return verifyKnown(op, attribute, kKnown);
+}
+
+// ---- manifolds and targets ----
+
 LogicalResult ManifoldAttr::verify(function_ref<InFlightDiagnostic()> emitError,
                                    StringRef name, DictionaryAttr parameters) {
   return ManifoldRegistry::verify(emitError, name, parameters);

@@ -8,6 +8,11 @@ using namespace jpmhc;
 LogicalResult LaunchOp::verify() {
   if (int64_t grain = getGrain(); grain < 1)
     return emitOpError("expected a grain of at least 1, got ") << grain;
+  auto written = (*this)->getAttrOfType<DenseBoolArrayAttr>(kWrittenAttrName);
+  if (written && written.size() != static_cast<int64_t>(getArgs().size()))
+    return emitOpError("expected ")
+           << kWrittenAttrName << " for " << getArgs().size()
+           << " arguments, got " << written.size();
   return success();
 }
 
@@ -33,6 +38,20 @@ static bool agree(int64_t a, int64_t b) {
   return a == b || ShapedType::isDynamic(a) || ShapedType::isDynamic(b);
 }
 
+/// Products are of floating-point numbers, the last dimension contiguous.
+static LogicalResult verifyFactor(GemmOp op, StringRef name, MemRefType type) {
+  if (Type element = type.getElementType();
+      !isa<Float32Type, BFloat16Type, Float16Type, Float64Type>(element))
+    return op.emitOpError("expected ")
+           << name << " of f32, bf16, f16 or f64, got " << element;
+  SmallVector<int64_t> strides;
+  int64_t offset;
+  if (failed(type.getStridesAndOffset(strides, offset)) || strides.back() != 1)
+    return op.emitOpError("expected ")
+           << name << " with a contiguous last dimension, got " << type;
+  return success();
+}
+
 LogicalResult GemmOp::verify() {
   auto a = cast<MemRefType>(getA().getType()),
        b = cast<MemRefType>(getB().getType()),
@@ -42,6 +61,10 @@ LogicalResult GemmOp::verify() {
     return emitOpError(
                "expected three operands of rank 2 or of rank 3, got ranks ")
            << a.getRank() << ", " << b.getRank() << " and " << rank;
+  if (failed(verifyFactor(*this, "A", a)) ||
+      failed(verifyFactor(*this, "B", b)) ||
+      failed(verifyFactor(*this, "C", c)))
+    return failure();
   if (a.getElementType() != b.getElementType())
     return emitOpError("expected factors of one element type, got ")
            << a.getElementType() << " and " << b.getElementType();

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "Shapes.h"
 #include "jpmhc/Dialect/JPMHC/IR/JPMHCOps.h"
 
 using namespace mlir;
 using namespace jpmhc;
 
 static LogicalResult verifyClasses(Operation *op, Value logits, Value target) {
-  auto logitsType = cast<RankedTensorType>(logits.getType());
-  auto targetType = cast<RankedTensorType>(target.getType());
+  auto logitsType = typeOf(logits);
+  auto targetType = typeOf(target);
   if (logitsType.getRank() != 2)
     return op->emitOpError("expected logits of shape [N, V], got rank ")
            << logitsType.getRank();

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "Shapes.h"
 #include "jpmhc/Dialect/JPMHC/IR/JPMHCOps.h"
 
 using namespace mlir;
@@ -7,13 +8,13 @@ using namespace jpmhc;
 /// A per-channel operand must have as many elements as a row of x.
 static LogicalResult verifyPerChannel(Operation *op, StringRef name,
                                       Value perChannel, Value x) {
-  auto type = cast<RankedTensorType>(x.getType());
+  auto type = typeOf(x);
   if (type.getRank() < 1)
     return op->emitOpError("expected x of rank 1 or more, got rank 0");
   if (!perChannel)
     return success();
   int64_t expected = type.getShape().back(),
-          got = cast<RankedTensorType>(perChannel.getType()).getDimSize(0);
+          got = typeOf(perChannel).getDimSize(0);
   if (failed(verifyCompatibleShape({expected}, {got})))
     return op->emitOpError("expected ")
            << name << " of " << expected << " elements, got " << got;

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "Shapes.h"
 #include "jpmhc/Dialect/JPMHC/IR/JPMHCOps.h"
 
 using namespace mlir;
@@ -18,9 +19,9 @@ static LogicalResult verifyDecay(Operation *op, APFloat decay) {
 }
 
 template <typename Op> static LogicalResult verifyMoments(Op op) {
-  auto shape = cast<RankedTensorType>(op.getP().getType()).getShape();
+  auto shape = typeOf(op.getP()).getShape();
   auto expect = [&](StringRef name, Value value) -> LogicalResult {
-    auto type = cast<RankedTensorType>(value.getType());
+    auto type = typeOf(value);
     if (succeeded(verifyCompatibleShape(shape, type.getShape())))
       return success();
     return op.emitOpError("expected ") << name << " of shape [" << shape
@@ -64,9 +65,8 @@ LogicalResult AdamAtan2Op::verify() { return verifyMoments(*this); }
 int64_t SignSGDRowsOp::getInPlaceOperand(int64_t) { return 0; }
 
 LogicalResult SignSGDRowsOp::verify() {
-  auto table = cast<RankedTensorType>(getTable().getType()),
-       ids = cast<RankedTensorType>(getIds().getType()),
-       grad = cast<RankedTensorType>(getGrad().getType());
+  auto table = typeOf(getTable()), ids = typeOf(getIds()),
+       grad = typeOf(getGrad());
   if (table.getRank() != 2)
     return emitOpError("expected a table of shape [V, D], got rank ")
            << table.getRank();

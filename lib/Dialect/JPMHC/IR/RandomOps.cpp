@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "Shapes.h"
 #include "jpmhc/Dialect/JPMHC/IR/JPMHCOps.h"
 
 using namespace mlir;
@@ -6,7 +7,7 @@ using namespace jpmhc;
 
 /// Blocks of four words are counted in 32 bits.
 static LogicalResult verifyElements(Operation *op, Value tensor) {
-  auto type = cast<RankedTensorType>(tensor.getType());
+  auto type = typeOf(tensor);
   constexpr int64_t limit = int64_t(1) << 34;
   int64_t elements = 1;
   if (type.hasStaticShape())

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "Shapes.h"
 #include "jpmhc/Dialect/JPMHC/IR/JPMHCOps.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Utils/StaticValueUtils.h"
@@ -13,7 +14,7 @@ using namespace jpmhc;
 /// The checks that all filters of `x` along tokens share.
 static LogicalResult verifyFilter(Operation *op, Value x, Value width,
                                   Value segments) {
-  auto type = cast<RankedTensorType>(x.getType());
+  auto type = typeOf(x);
   if (type.getRank() < 2)
     return op->emitOpError("expected a tensor of rank 2 or more (tokens, "
                            "channels), got ")
@@ -22,7 +23,7 @@ static LogicalResult verifyFilter(Operation *op, Value x, Value width,
     return op->emitOpError("expected a width of 1 or more, got ") << *b;
   if (!segments)
     return success();
-  auto ids = cast<RankedTensorType>(segments.getType());
+  auto ids = typeOf(segments);
   if (failed(
           verifyCompatibleShape(type.getShape().drop_back(), ids.getShape())))
     return op->emitOpError("expected segments of shape ")
@@ -145,7 +146,7 @@ template <typename Op> static LogicalResult verifyGate(Op op) {
   std::pair<StringRef, Value> others[] = {{"b1", op.getB1()},
                                           {"w2", op.getW2()}};
   for (auto [name, value] : others) {
-    auto got = cast<RankedTensorType>(value.getType()).getShape();
+    auto got = typeOf(value).getShape();
     if (failed(verifyCompatibleShape(hidden, got)))
       return op.emitOpError("expected ") << name << " of " << hidden[0]
                                          << " elements as w1, got " << got[0];

@@ -1,17 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "Shapes.h"
 #include "jpmhc/Dialect/JPMHC/IR/JPMHCOps.h"
 
 using namespace mlir;
 using namespace jpmhc;
 
-static RankedTensorType tensorType(Value value) {
-  return cast<RankedTensorType>(value.getType());
-}
-
 // ---- rope
 
 LogicalResult RopeOp::verify() {
-  auto type = tensorType(getX());
+  auto type = typeOf(getX());
   if (type.getRank() != 4)
     return emitOpError("expected x of shape [B, T, H, d], got rank ")
            << type.getRank();
@@ -26,7 +23,7 @@ LogicalResult RopeOp::verify() {
 
 /// Position 0 does not turn.
 OpFoldResult RopeOp::fold(FoldAdaptor) {
-  return tensorType(getX()).getDimSize(1) == 1 ? getX() : OpFoldResult();
+  return typeOf(getX()).getDimSize(1) == 1 ? getX() : OpFoldResult();
 }
 
 /// The adjoint of a rotation is the rotation back.
@@ -86,8 +83,8 @@ EmbeddingOp::inferReturnTypes(MLIRContext *, std::optional<Location> location,
 }
 
 LogicalResult EmbeddingOp::verify() {
-  return verifyGather(*this, tensorType(getTable()), tensorType(getIds()), "y",
-                      tensorType(getY()));
+  return verifyGather(*this, typeOf(getTable()), typeOf(getIds()), "y",
+                      typeOf(getY()));
 }
 
 LogicalResult EmbeddingOp::buildVjp(OpBuilder &builder, ValueRange cotangents,
@@ -99,6 +96,6 @@ LogicalResult EmbeddingOp::buildVjp(OpBuilder &builder, ValueRange cotangents,
 }
 
 LogicalResult EmbeddingVjpOp::verify() {
-  return verifyGather(*this, tensorType(getDtable()), tensorType(getIds()),
-                      "dy", tensorType(getDy()));
+  return verifyGather(*this, typeOf(getDtable()), typeOf(getIds()), "dy",
+                      typeOf(getDy()));
 }

@@ -2,6 +2,7 @@
 // Bufferization of every op with a kernel: results get buffers, the op becomes
 // its loops.
 #include "mlir/Dialect/Bufferization/IR/Bufferization.h"
+#include "ParallelLoops.h"
 #include "jpmhc/Dialect/JPMHC/Transforms/Passes.h"
 #include "jpmhc/Kernels/KernelBuilder.h"
 #include "mlir/Dialect/Bufferization/IR/BufferizableOpInterface.h"
@@ -81,12 +82,7 @@ struct KernelOpBufferization
     Operation *before = op->getPrevNode();
     KernelBuilder kernel(rewriter, op->getLoc(), getTarget(op));
     kernelOp.emitKernel(kernel, inputs, outputs);
-    StringAttr name = rewriter.getStringAttr(op->getName().stripDialect());
-    for (Operation *o = before ? before->getNextNode()
-                               : &op->getBlock()->front();
-         o != op; o = o->getNextNode())
-      if (isa<scf::ParallelOp>(o))
-        o->setAttr(kKernelNameAttrName, name);
+    nameKernels(before, op, op->getName().stripDialect());
     replaceOpWithBufferizedValues(rewriter, op, outputs);
     return success();
   }

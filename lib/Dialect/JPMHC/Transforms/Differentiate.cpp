@@ -4,8 +4,10 @@
 // function, where it can fuse. Functions called below stay functions: each is
 // differentiated once a signature and split into a forward and a backward one.
 #include "MinimumCut.h"
+#include "ParallelLoops.h"
 #include "ReverseSweep.h"
 #include "jpmhc/Dialect/JPMHC/Transforms/Passes.h"
+#include "jpmhc/Support/Buffers.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "mlir/IR/IRMapping.h"
 #include "mlir/IR/TypeUtilities.h"
@@ -46,6 +48,8 @@ struct Derivative {
   SmallVector<Gradient> gradients; ///< one for each argument of the original
 };
 
+constexpr StringLiteral kDifferentiated = "a differentiated function";
+
 /// What a function is differentiated for.
 struct Signature {
   std::string callee;
@@ -58,8 +62,7 @@ struct Signature {
   }
 };
 
-// ---- what is computed again instead of kept
-// -------------------------------------------------------------------------
+// ---- what is computed again instead of kept ----
 
 bool isParallelGeneric(Operation *op) {
   auto generic = dyn_cast<linalg::GenericOp>(op);
@@ -78,16 +81,17 @@ bool isCheap(Operation *op) {
              tensor::SplatOp>(op);
 }
 
-/// Bytes of a value; a dynamic size counts as 1024.
-int64_t bytesOf(Type type) {
+/// What a dynamic size counts as where bytes are weighed.
+constexpr int64_t kDynamicSize = 1024;
+
+/// Bytes of a value, to be weighed against others.
+int64_t weightOf(Type type) {
   auto tensor = dyn_cast<RankedTensorType>(type);
   if (!tensor)
-    return 8;
-  int64_t bytes = tensor.getElementType().isIntOrFloat()
-                      ? llvm::divideCeil(tensor.getElementTypeBitWidth(), 8)
-                      : 8;
+    return sizeof(double);
+  int64_t bytes = bytesOf(tensor.getElementType());
   for (int64_t size : tensor.getShape())
-    bytes *= ShapedType::isDynamic(size) ? 1024 : size;
+    bytes *= ShapedType::isDynamic(size) ? kDynamicSize : size;
   return bytes;
 }
 
@@ -107,7 +111,7 @@ llvm::SetVector<Value> chooseKept(ArrayRef<Value> needed,
       return it->second;
     unsigned in = it->second = cut.addNode();
     unsigned out = cut.addNode(); // in + 1
-    cut.addEdge(in, out, isFree(v) ? 1 : bytesOf(v.getType()) + 1);
+    cut.addEdge(in, out, isFree(v) ? 1 : weightOf(v.getType()) + 1);
     queue.push_back(v);
     return in;
   };
@@ -132,8 +136,62 @@ llvm::SetVector<Value> chooseKept(ArrayRef<Value> needed,
   return kept;
 }
 
-// ---- the pass
-// -----------------------------------------------------------------------------------------------------------
+/// A copy of a function that takes cotangents as its last arguments and returns
+/// gradients as its last results; the ops that are not of the reverse sweep are
+/// `forward`.
+struct Joint {
+  Joint(func::FuncOp joint, func::FuncOp original,
+        const llvm::DenseSet<Operation *> &forward)
+      : original(original), forward(forward),
+        terminator(joint.getBody().front().getTerminator()) {
+    unsigned numArguments = original.getNumArguments(),
+             numResults = original.getFunctionType().getNumResults();
+    arguments = body().getArguments().take_front(numArguments);
+    seeds = body().getArguments().drop_front(numArguments);
+    results = terminator->getOperands().take_front(numResults);
+    gradients = terminator->getOperands().drop_front(numResults);
+  }
+
+  Block &body() const { return *terminator->getBlock(); }
+
+  bool isForward(Value v) const {
+    if (Operation *op = v.getDefiningOp())
+      return op->getBlock() == &body() && forward.contains(op);
+    return llvm::is_contained(arguments, v);
+  }
+
+  /// What the reverse sweep and the gradients use of the forward part.
+  llvm::SetVector<Value> findNeeded() const {
+    llvm::SetVector<Value> needed;
+    auto use = [&](ValueRange values) {
+      for (Value v : values)
+        if (isForward(v))
+          needed.insert(v);
+    };
+    for (Operation &op : body().without_terminator())
+      if (!forward.contains(&op))
+        use(getUsedValues(&op));
+    use(gradients);
+    return needed;
+  }
+
+  /// Returns what `values` have become.
+  void returnMapped(OpBuilder &builder, const IRMapping &mapping,
+                    ValueRange values) const {
+    func::ReturnOp::create(builder, terminator->getLoc(),
+                           llvm::map_to_vector(values, [&](Value v) {
+                             return mapping.lookup(v);
+                           }));
+  }
+
+  func::FuncOp original;
+  const llvm::DenseSet<Operation *> &forward;
+  Operation *terminator;
+  ValueRange arguments, seeds;   ///< of the body
+  ValueRange results, gradients; ///< operands of the terminator
+};
+
+// ---- the pass ----
 
 class Differentiator {
 public:
@@ -148,9 +206,7 @@ public:
   }
 
   /// The differentiated functions, in the order they were made.
-  SmallVector<Derivative *> getDerivatives() {
-    return llvm::map_to_vector(order, [](auto &d) { return d; });
-  }
+  ArrayRef<Derivative *> getDerivatives() const { return order; }
 
 private:
   LogicalResult expandRequests(func::FuncOp function);
@@ -161,9 +217,10 @@ private:
   LogicalResult buildJoint(func::FuncOp joint, const Signature &signature,
                            llvm::DenseSet<Operation *> &forward,
                            SmallVector<Gradient> &gradients);
-  void split(func::FuncOp joint, func::FuncOp original,
-             const llvm::DenseSet<Operation *> &forward,
-             Derivative &derivative);
+  void split(const Joint &joint, Derivative &derivative);
+  func::FuncOp buildForward(const Joint &joint, ArrayRef<Value> returned);
+  func::FuncOp buildBackward(const Joint &joint,
+                             const llvm::SetVector<Value> &kept);
   LogicalResult applyCallRule(func::CallOp call, OpBuilder &builder,
                               ValueRange cotangents,
                               const llvm::BitVector &needed,
@@ -179,14 +236,6 @@ private:
 };
 
 } // namespace
-
-static LogicalResult requireSingleBlock(func::FuncOp function) {
-  if (function.getBody().hasOneBlock())
-    return success();
-  return function.emitError("expected a differentiated function of one block, "
-                            "got ")
-         << function.getBody().getBlocks().size();
-}
 
 static void eraseStop(StopGradientOp op) {
   op.getY().replaceAllUsesWith(op.getX());
@@ -217,7 +266,8 @@ LogicalResult Differentiator::expand(VjpOp request) {
     return request.emitError("expected a function that does not differentiate "
                              "itself, got '")
            << request.getCallee() << "'";
-  if (failed(expandRequests(callee)) || failed(requireSingleBlock(callee)))
+  if (failed(expandRequests(callee)) ||
+      failed(requireSingleBlock(callee, kDifferentiated)))
     return failure();
 
   OpBuilder builder(request);
@@ -328,14 +378,15 @@ Differentiator::differentiate(func::CallOp call, const llvm::BitVector &active,
     return call.emitError("expected a function that does not differentiate "
                           "itself, got '")
            << call.getCallee() << "'";
-  if (failed(expandRequests(original)) || failed(requireSingleBlock(original)))
+  if (failed(expandRequests(original)) ||
+      failed(requireSingleBlock(original, kDifferentiated)))
     return failure();
   func::FuncOp joint = original.clone();
   llvm::DenseSet<Operation *> forward;
   LogicalResult built =
       buildJoint(joint, signature, forward, derivative.gradients);
   if (succeeded(built)) {
-    split(joint, original, forward, derivative);
+    split(Joint(joint, original, forward), derivative);
     order.push_back(&derivative);
   }
   joint.erase();
@@ -408,104 +459,80 @@ LogicalResult Differentiator::buildJoint(func::FuncOp joint,
 }
 
 /// Makes the two functions of `derivative` from the joint one.
-void Differentiator::split(func::FuncOp joint, func::FuncOp original,
-                           const llvm::DenseSet<Operation *> &forward,
-                           Derivative &derivative) {
-  Block &body = joint.getBody().front();
-  Operation *terminator = body.getTerminator();
-  unsigned numArguments = original.getNumArguments(),
-           numResults = original.getFunctionType().getNumResults();
-  ValueRange results = terminator->getOperands().take_front(numResults),
-             gradients = terminator->getOperands().drop_front(numResults),
-             arguments = body.getArguments().take_front(numArguments),
-             seeds = body.getArguments().drop_front(numArguments);
-  auto isForward = [&](Value v) {
-    if (Operation *op = v.getDefiningOp())
-      return op->getBlock() == &body && forward.contains(op);
-    auto argument = cast<BlockArgument>(v);
-    return argument.getOwner() == &body &&
-           argument.getArgNumber() < numArguments;
-  };
-
-  llvm::SetVector<Value> needed;
-  SmallVector<Operation *> reverse;
-  for (Operation &op : body.without_terminator())
-    if (!forward.contains(&op)) {
-      reverse.push_back(&op);
-      for (Value v : getUsedValues(&op))
-        if (isForward(v))
-          needed.insert(v);
-    }
-  for (Value v : gradients)
-    if (isForward(v))
-      needed.insert(v);
+void Differentiator::split(const Joint &joint, Derivative &derivative) {
   auto positionIn = [](ValueRange range, Value v) -> unsigned {
     return std::distance(range.begin(), llvm::find(range, v));
   };
+  llvm::SetVector<Value> needed = joint.findNeeded();
   llvm::SetVector<Value> kept = chooseKept(needed.getArrayRef(), [&](Value v) {
-    return isa<BlockArgument>(v) || llvm::is_contained(results, v);
+    return isa<BlockArgument>(v) || llvm::is_contained(joint.results, v);
   });
-
-  // Forward: the same function with residuals behind its results, if any.
-  derivative.numResults = numResults;
-  SmallVector<Value> returned(results);
+  derivative.numResults = joint.results.size();
+  SmallVector<Value> returned(joint.results); // residuals come behind them
   for (Value v : kept) {
-    if (unsigned i = positionIn(arguments, v); i < numArguments) {
+    unsigned i = positionIn(joint.arguments, v);
+    if (i < joint.arguments.size()) {
       derivative.sources.push_back({Source::argument, i});
       continue;
     }
-    unsigned i = positionIn(returned, v);
+    i = positionIn(returned, v);
     if (i == returned.size())
       returned.push_back(v);
     derivative.sources.push_back({Source::result, i});
   }
-  derivative.forward = original;
-  OpBuilder builder(module.getContext());
-  if (returned.size() > numResults) {
-    derivative.forward = declare(
-        original, "_forward",
-        FunctionType::get(module.getContext(), original.getArgumentTypes(),
-                          ValueRange(returned).getTypes()));
-    IRMapping mapping;
-    Block *entry = derivative.forward.addEntryBlock();
-    mapping.map(arguments, ValueRange(entry->getArguments()));
-    builder.setInsertionPointToEnd(entry);
-    for (Operation &op : body.without_terminator())
-      if (forward.contains(&op))
-        builder.clone(op, mapping);
-    func::ReturnOp::create(builder, terminator->getLoc(),
-                           llvm::map_to_vector(returned, [&](Value v) {
-                             return mapping.lookup(v);
-                           }));
-    eraseDeadOps(*entry);
-  }
+  derivative.forward = returned.size() == joint.results.size()
+                           ? joint.original
+                           : buildForward(joint, returned);
+  derivative.backward = buildBackward(joint, kept);
+}
 
-  // Backward: what was kept and cotangents to gradients.
-  SmallVector<Type> types(ValueRange(kept.getArrayRef()).getTypes());
-  llvm::append_range(types, seeds.getTypes());
-  derivative.backward = declare(
-      original, "_backward",
-      FunctionType::get(module.getContext(), types, gradients.getTypes()));
+/// The original function that returns `returned`.
+func::FuncOp Differentiator::buildForward(const Joint &joint,
+                                          ArrayRef<Value> returned) {
+  func::FuncOp original = joint.original;
+  func::FuncOp function = declare(
+      original, "_forward",
+      FunctionType::get(module.getContext(), original.getArgumentTypes(),
+                        ValueRange(returned).getTypes()));
+  Block *entry = function.addEntryBlock();
   IRMapping mapping;
-  Block *entry = derivative.backward.addEntryBlock();
-  ValueRange entryArguments = entry->getArguments();
-  mapping.map(kept, entryArguments.take_front(kept.size()));
-  mapping.map(seeds, entryArguments.drop_front(kept.size()));
-  builder.setInsertionPointToEnd(entry);
+  mapping.map(joint.arguments, ValueRange(entry->getArguments()));
+  OpBuilder builder = OpBuilder::atBlockEnd(entry);
+  for (Operation &op : joint.body().without_terminator())
+    if (joint.forward.contains(&op))
+      builder.clone(op, mapping);
+  joint.returnMapped(builder, mapping, returned);
+  eraseDeadOps(*entry);
+  return function;
+}
+
+/// What was kept and cotangents to gradients.
+func::FuncOp Differentiator::buildBackward(const Joint &joint,
+                                           const llvm::SetVector<Value> &kept) {
+  SmallVector<Type> types(ValueRange(kept.getArrayRef()).getTypes());
+  llvm::append_range(types, joint.seeds.getTypes());
+  func::FuncOp function =
+      declare(joint.original, "_backward",
+              FunctionType::get(module.getContext(), types,
+                                joint.gradients.getTypes()));
+  Block *entry = function.addEntryBlock();
+  ValueRange arguments = entry->getArguments();
+  IRMapping mapping;
+  mapping.map(kept, arguments.take_front(kept.size()));
+  mapping.map(joint.seeds, arguments.drop_front(kept.size()));
+  OpBuilder builder = OpBuilder::atBlockEnd(entry);
   // Ops whose operands are there are computed again; the dead ones go.
-  for (Operation &op : body.without_terminator()) {
+  for (Operation &op : joint.body().without_terminator()) {
     bool available = llvm::all_of(getUsedValues(&op), [&](Value v) {
-      return v.getParentBlock() != &body || mapping.contains(v);
+      return v.getParentBlock() != &joint.body() || mapping.contains(v);
     });
     bool isKept = op.getNumResults() == 1 && kept.contains(op.getResult(0));
-    if (!forward.contains(&op) || (available && !isKept && isCheap(&op)))
+    if (!joint.forward.contains(&op) || (available && !isKept && isCheap(&op)))
       builder.clone(op, mapping);
   }
-  func::ReturnOp::create(builder, terminator->getLoc(),
-                         llvm::map_to_vector(gradients, [&](Value v) {
-                           return mapping.lookup(v);
-                         }));
+  joint.returnMapped(builder, mapping, joint.gradients);
   eraseDeadOps(*entry);
+  return function;
 }
 
 /// Private functions that nothing refers to, and then those only they called.
@@ -538,7 +565,7 @@ struct DifferentiatePass : jpmhc::impl::DifferentiateBase<DifferentiatePass> {
       ++functions;
       for (Type residual : derivative->forward.getResultTypes().drop_front(
                derivative->numResults))
-        residualBytes += bytesOf(residual);
+        residualBytes += weightOf(residual);
     }
     module.walk(eraseStop);
     eraseUnusedFunctions(module);

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "jpmhc/Dialect/JPMHC/Transforms/Passes.h"
+#include "jpmhc/Runtime/Launch.h"
+#include "jpmhc/Support/Buffers.h"
 #include "jpmhc/Support/Locations.h"
 #include "mlir/Conversion/ArithToLLVM/ArithToLLVM.h"
 #include "mlir/Conversion/FuncToLLVM/ConvertFuncToLLVM.h"
@@ -22,8 +24,7 @@ namespace jpmhc {
 using namespace mlir;
 using namespace jpmhc;
 
-// ---- small helpers on the LLVM dialect
-// --------------------------------------------------------------------------------
+// ---- small helpers on the LLVM dialect ----
 
 static LLVM::LLVMPointerType pointerType(MLIRContext *context) {
   return LLVM::LLVMPointerType::get(context);
@@ -82,16 +83,12 @@ static Value constantArray(OpBuilder &b, Location loc, ModuleOp module,
   return LLVM::AddressOfOp::create(b, loc, pointer, name);
 }
 
-static int64_t bytesOfElement(Type type) {
-  return type.isIndex() ? 8 : llvm::divideCeil(type.getIntOrFloatBitWidth(), 8);
-}
-
 /// Bytes of an argument of a launch from its address on; -1 when its type does
 /// not say.
 static int64_t bytesOfArgument(Type type) {
   auto memref = dyn_cast<MemRefType>(type);
   if (!memref)
-    return bytesOfElement(type);
+    return bytesOf(type);
   SmallVector<int64_t> strides;
   int64_t offset;
   if (!memref.hasStaticShape() ||
@@ -103,23 +100,21 @@ static int64_t bytesOfArgument(Type type) {
   int64_t last = offset;
   for (auto [size, stride] : llvm::zip(memref.getShape(), strides))
     last += (size - 1) * stride;
-  return (last + 1) * bytesOfElement(memref.getElementType());
+  return (last + 1) * bytesOf(memref.getElementType());
 }
 
 /// Whether a buffer of static shape holds its elements and nothing else, from
 /// its address on.
 static bool isGapless(MemRefType type) {
-  return type.hasStaticShape() &&
-         bytesOfArgument(type) ==
-             type.getNumElements() * bytesOfElement(type.getElementType());
+  return type.hasStaticShape() && bytesOfArgument(type) == bytesOf(type);
 }
 
 /// The jpmhcDType of a floating-point type, 0 for others.
 static int8_t codeOf(Type type) {
-  return type.isF32()    ? 1
-         : type.isBF16() ? 2
-         : type.isF16()  ? 3
-         : type.isF64()  ? 4
+  return type.isF32()    ? JPMHC_F32
+         : type.isBF16() ? JPMHC_BF16
+         : type.isF16()  ? JPMHC_F16
+         : type.isF64()  ? JPMHC_F64
                          : 0;
 }
 
@@ -128,8 +123,7 @@ static bool isForGPU(ModuleOp module) {
   return target && target.getKind() == TargetKind::gpu;
 }
 
-// ---- patterns
-// --------------------------------------------------------------------------------------------------------
+// ---- patterns ----
 
 namespace {
 
@@ -191,10 +185,10 @@ private:
   }
 
   static DenseIntElementsAttr argumentKinds(OpBuilder &b, LaunchOp op) {
-    constexpr int8_t kBuffer = 0, kScalar = 1; // jpmhcArgKind
     SmallVector<int8_t> kinds;
     for (Type type : op.getArgs().getTypes())
-      kinds.push_back(isa<MemRefType>(type) ? kBuffer : kScalar);
+      kinds.push_back(isa<MemRefType>(type) ? JPMHC_ARG_BUFFER
+                                            : JPMHC_ARG_SCALAR);
     return cast<DenseIntElementsAttr>(DenseIntElementsAttr::get(
         RankedTensorType::get(kinds.size(), b.getI8Type()), kinds));
   }
@@ -233,6 +227,7 @@ private:
     if (!module.lookupSymbol(name)) {
       OpBuilder::InsertionGuard guard(b);
       b.setInsertionPointToStart(module.getBody());
+      // The fields of jpmhcKernel, in their order.
       auto type = LLVM::LLVMStructType::getLiteral(
           b.getContext(), {pointer, pointer, pointer, i64, pointer, i64,
                            pointer, pointer, pointer});
@@ -273,9 +268,9 @@ struct LowerGemm : ConvertOpToLLVMPattern<GemmOp> {
     auto module = op->getParentOfType<ModuleOp>();
     auto pointer = pointerType(b.getContext());
     Type i32 = b.getI32Type(), i64 = b.getI64Type();
-    auto types = {cast<MemRefType>(op.getA().getType()),
-                  cast<MemRefType>(op.getB().getType()),
-                  cast<MemRefType>(op.getC().getType())};
+    MemRefType types[] = {cast<MemRefType>(op.getA().getType()),
+                          cast<MemRefType>(op.getB().getType()),
+                          cast<MemRefType>(op.getC().getType())};
     SmallVector<SmallVector<int64_t>> strides(3);
     for (auto [i, type] : llvm::enumerate(types)) {
       int64_t offset;
@@ -283,8 +278,7 @@ struct LowerGemm : ConvertOpToLLVMPattern<GemmOp> {
           failed(type.getStridesAndOffset(strides[i], offset)))
         return b.notifyMatchFailure(op, "expected static shapes and strides");
     }
-    auto cType = cast<MemRefType>(op.getC().getType()),
-         aType = cast<MemRefType>(op.getA().getType());
+    MemRefType aType = types[0], cType = types[2];
     int64_t rank = cType.getRank(), m = cType.getDimSize(rank - 2),
             n = cType.getDimSize(rank - 1),
             k = aType.getDimSize(op.getTransA() ? rank - 2 : rank - 1);
@@ -296,13 +290,13 @@ struct LowerGemm : ConvertOpToLLVMPattern<GemmOp> {
     // A single row or column may come with any stride; the library wants at
     // least the row length.
     auto leading = [&](unsigned i) {
-      MemRefType type = types.begin()[i];
+      MemRefType type = types[i];
       return number(
           std::max<int64_t>(strides[i][rank - 2],
                             std::max<int64_t>(type.getDimSize(rank - 1), 1)));
     };
-    constexpr int32_t kF32 = 1; // JPMHC_F32
-    Value f32 = constant(b, loc, i32, kF32);
+    Value inputs = constant(b, loc, i32, codeOf(aType.getElementType())),
+          output = constant(b, loc, i32, codeOf(cType.getElementType()));
     Value beta =
         LLVM::ConstantOp::create(b, loc, b.getF32Type(), op.getBetaAttr());
     Value context = op->getParentOfType<FunctionOpInterface>().getArgument(0);
@@ -313,7 +307,7 @@ struct LowerGemm : ConvertOpToLLVMPattern<GemmOp> {
           bb = address(op.getB(), adaptor.getB()),
           c = address(op.getC(), adaptor.getC()),
           where = locationString(b, loc, module);
-    SmallVector<Value> arguments{context, stream, f32, f32, tA, tB};
+    SmallVector<Value> arguments{context, stream, inputs, output, tA, tB};
     if (rank == 3) {
       arguments.append({number(cType.getDimSize(0)), number(m), number(n),
                         number(k), a, leading(0), number(strides[0][0]), bb,
@@ -334,10 +328,10 @@ struct LowerGemm : ConvertOpToLLVMPattern<GemmOp> {
 
 } // namespace
 
-// ---- the pass
-// ----------------------------------------------------------------------------------------------------------
+// ---- the pass ----
 
-/// Adds the context argument and the status result to every function and call.
+/// Adds the context argument and the status result to every function and call,
+/// and to names the suffix that no function which kernels call has.
 static void addContextAndStatus(ModuleOp module) {
   OpBuilder b(module.getContext());
   module.walk([&](func::CallOp call) {
@@ -345,7 +339,8 @@ static void addContextAndStatus(ModuleOp module) {
     SmallVector<Value> operands{
         call->getParentOfType<func::FuncOp>().getArgument(0)};
     llvm::append_range(operands, call.getOperands());
-    func::CallOp::create(b, call.getLoc(), call.getCallee(),
+    func::CallOp::create(b, call.getLoc(),
+                         (call.getCallee() + kStepSuffix).str(),
                          TypeRange{b.getI32Type()}, operands);
     call.erase();
   });
@@ -358,6 +353,7 @@ static void addContextAndStatus(ModuleOp module) {
     func::ReturnOp::create(b, terminator->getLoc(), zero);
     terminator->erase();
     (void)function.insertResult(0, b.getI32Type(), DictionaryAttr());
+    function.setName((function.getName() + kStepSuffix).str());
   }
 }
 
@@ -393,16 +389,15 @@ static void checkStatuses(LLVM::LLVMFuncOp function) {
   }
 }
 
-/// `i32 name(ptr context, ptr arguments)` in front of an entry.
+/// `i32 name.entry(ptr context, ptr arguments)` in front of an entry.
 static void wrapEntry(LLVM::LLVMFuncOp function) {
   OpBuilder b(function);
   Location loc = function.getLoc();
   auto pointer = pointerType(b.getContext());
-  std::string name = function.getName().str();
-  function.setName(name + ".step");
-  function.setLinkage(LLVM::Linkage::Internal);
+  StringRef name = function.getName();
+  name.consume_back(kStepSuffix);
   auto entry = LLVM::LLVMFuncOp::create(
-      b, loc, name,
+      b, loc, (name + kEntrySuffix).str(),
       LLVM::LLVMFunctionType::get(b.getI32Type(), {pointer, pointer}));
   Block *block = entry.addEntryBlock(b);
   b.setInsertionPointToStart(block);
@@ -488,6 +483,7 @@ struct LowerHostToLLVMPass
         functions.push_back(function);
     for (LLVM::LLVMFuncOp function : functions) {
       checkStatuses(function);
+      function.setLinkage(LLVM::Linkage::Internal);
       if (function->hasAttr(kEntryAttrName))
         wrapEntry(function);
     }

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "ParallelLoops.h"
 #include "jpmhc/Dialect/JPMHC/Transforms/Passes.h"
 #include "jpmhc/Kernels/KernelBuilder.h"
 #include "mlir/Analysis/SliceAnalysis.h"
@@ -14,12 +15,7 @@ namespace jpmhc {
 using namespace mlir;
 using namespace jpmhc;
 
-/// Sums over rows are split into this many partial sums, whatever the number of
-/// threads.
-static constexpr int64_t kPartials = 16;
-
-// ---- products
-// ------------------------------------------------------------------------------------------------------
+// ---- products ----
 
 static std::optional<unsigned> position(AffineMap map, unsigned dim) {
   for (auto [i, expr] : llvm::enumerate(map.getResults()))
@@ -85,8 +81,7 @@ static bool lowerToGemm(linalg::LinalgOp op) {
   return true;
 }
 
-// ---- everything else: loops
-// ------------------------------------------------------------------------------------------
+// ---- everything else: loops ----
 
 namespace {
 /// Lowers one linalg.generic on buffers.
@@ -113,12 +108,13 @@ public:
 private:
   Val size(unsigned dim) { return k.index(ranges[dim]); }
 
-  Val product(ArrayRef<unsigned> dims) {
+  int64_t elements(ArrayRef<unsigned> dims) {
     int64_t n = 1;
     for (unsigned d : dims)
       n *= ranges[d];
-    return k.index(n);
+    return n;
   }
+  Val product(ArrayRef<unsigned> dims) { return k.index(elements(dims)); }
 
   /// Sets the induction variables of `dims` from one linear index.
   void delinearize(Val linear, ArrayRef<unsigned> dims) {
@@ -257,14 +253,7 @@ private:
     return fastest && parallel.size() == 1 && parallel[0] == *fastest &&
            op.getNumDpsInits() == 1 &&
            isa_and_nonnull<arith::AddFOp>(combiner()) &&
-           product(reduction).type() && totalReduction() > kPartials;
-  }
-
-  int64_t totalReduction() {
-    int64_t n = 1;
-    for (unsigned d : reduction)
-      n *= ranges[d];
-    return n;
+           elements(reduction) > kPartials;
   }
 
   /// The op that adds a term to the first output, if the body is such a
@@ -363,12 +352,6 @@ static bool hasOnlyDimsAndConstants(linalg::GenericOp op) {
   });
 }
 
-static void nameKernels(Operation *begin, Operation *end, StringRef name) {
-  for (Operation *o = begin; o != end; o = o->getNextNode())
-    if (isa<scf::ParallelOp>(o))
-      o->setAttr(kKernelNameAttrName, StringAttr::get(o->getContext(), name));
-}
-
 static LogicalResult lowerToLoops(linalg::LinalgOp op) {
   IRRewriter rewriter(op);
   FailureOr<linalg::GenericOp> generic =
@@ -387,8 +370,7 @@ static LogicalResult lowerToLoops(linalg::LinalgOp op) {
   KernelBuilder kernel(rewriter, generic->getLoc(), getTarget(*generic));
   Operation *before = (*generic)->getPrevNode();
   LoopNest(*generic, kernel).emit();
-  nameKernels(before ? before->getNextNode() : &(*generic)->getBlock()->front(),
-              *generic,
+  nameKernels(before, *generic,
               generic->getNumReductionLoops() ? "reduce" : "elementwise");
   generic->erase();
   return success();
@@ -418,17 +400,12 @@ struct LowerLinalgPass : jpmhc::impl::LowerLinalgBase<LowerLinalgPass> {
     getOperation().walk([&](memref::CopyOp copy) { copies.push_back(copy); });
     for (memref::CopyOp copy : copies)
       lowerCopy(copy);
-    SmallVector<linalg::LinalgOp> ops;
-    getOperation().walk([&](linalg::LinalgOp op) {
+    getOperation().walk([](linalg::LinalgOp op) {
       if (linalg::isaContractionOpInterface(op) ||
           isa<linalg::ContractOp>(op.getOperation()))
-        if (lowerToGemm(op))
-          return;
-      ops.push_back(op);
+        (void)lowerToGemm(op); // else it becomes loops below
     });
-    // A zero fill that became `beta` is gone; collect again instead of tracking
-    // erasures.
-    ops.clear();
+    SmallVector<linalg::LinalgOp> ops; // a zero fill may be gone by now
     getOperation().walk([&](linalg::LinalgOp op) { ops.push_back(op); });
     for (linalg::LinalgOp op : ops)
       if (failed(lowerToLoops(op)))

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include "jpmhc/Dialect/JPMHC/Transforms/ParallelLoops.h"
+#include "ParallelLoops.h"
 #include "jpmhc/Dialect/JPMHC/Transforms/Passes.h"
-#include "mlir/IR/IRMapping.h"
 
 namespace jpmhc {
 #define GEN_PASS_DEF_LOWERPARALLELTOFOR
@@ -10,42 +9,6 @@ namespace jpmhc {
 
 using namespace mlir;
 using namespace jpmhc;
-
-Value jpmhc::inlineReduction(OpBuilder &builder, Region &reduction,
-                             Value carried, Value term) {
-  IRMapping mapping;
-  mapping.map(reduction.getArgument(0), carried);
-  mapping.map(reduction.getArgument(1), term);
-  for (Operation &op : reduction.front().without_terminator())
-    builder.clone(op, mapping);
-  return mapping.lookupOrDefault(
-      reduction.front().getTerminator()->getOperand(0));
-}
-
-ValueRange jpmhc::lowerParallelToFor(scf::ParallelOp loop) {
-  OpBuilder builder(loop);
-  auto sequential = scf::ForOp::create(
-      builder, loop.getLoc(), loop.getLowerBound()[0], loop.getUpperBound()[0],
-      loop.getStep()[0], loop.getInitVals());
-  Block *body = sequential.getBody();
-  if (!body->empty())
-    body->back()
-        .erase(); // the yield that the builder adds when nothing is carried
-  auto reduce = cast<scf::ReduceOp>(loop.getBody()->getTerminator());
-  loop.getInductionVars()[0].replaceAllUsesWith(sequential.getInductionVar());
-  body->getOperations().splice(body->end(), loop.getBody()->getOperations(),
-                               loop.getBody()->begin(), reduce->getIterator());
-  builder.setInsertionPointToEnd(body);
-  SmallVector<Value> carried;
-  for (auto [region, term, in] :
-       llvm::zip(reduce.getReductions(), reduce.getOperands(),
-                 sequential.getRegionIterArgs()))
-    carried.push_back(inlineReduction(builder, region, in, term));
-  scf::YieldOp::create(builder, loop.getLoc(), carried);
-  loop.replaceAllUsesWith(sequential.getResults());
-  loop.erase();
-  return sequential.getResults();
-}
 
 /// Scratch of a row is reserved once a call, not once a row: inside a loop it
 /// would grow the stack.
@@ -66,6 +29,8 @@ struct LowerParallelToForPass
   void runOnOperation() override {
     SmallVector<scf::ParallelOp> loops;
     getOperation().walk([&](scf::ParallelOp loop) { loops.push_back(loop); });
+    // Of several dimensions are none that this compiler makes; upstream's
+    // conversion lowers those.
     for (scf::ParallelOp loop : loops)
       if (loop.getNumLoops() == 1)
         lowerParallelToFor(loop);

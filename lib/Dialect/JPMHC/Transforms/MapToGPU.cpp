@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Gives the parallel loops of outlined kernels to blocks and threads.
-#include "jpmhc/Dialect/JPMHC/Transforms/ParallelLoops.h"
+#include "ParallelLoops.h"
 #include "jpmhc/Dialect/JPMHC/Transforms/Passes.h"
+#include "jpmhc/Support/Buffers.h"
 #include "mlir/Dialect/GPU/IR/GPUDialect.h"
 #include "mlir/IR/IRMapping.h"
 
@@ -20,6 +21,14 @@ static constexpr int64_t kThreadsPerRow = 128;
 static constexpr int64_t kThreadsOfOwnRow = 128;
 /// Static shared memory that every supported chip gives a block.
 static constexpr int64_t kSharedBytes = 48 * 1024;
+
+/// The one loop at the top level of a kernel; null when it is not like that.
+static scf::ParallelOp rowsOf(func::FuncOp kernel) {
+  auto loops = kernel.getOps<scf::ParallelOp>();
+  if (!llvm::hasSingleElement(loops) || (*loops.begin()).getNumLoops() != 1)
+    return scf::ParallelOp();
+  return *loops.begin();
+}
 
 static bool hasInnerParallel(scf::ParallelOp loop) {
   return loop.getBody()
@@ -48,9 +57,11 @@ namespace {
 /// Rewrites one outlined kernel as a GPU function.
 class KernelMapper {
 public:
-  KernelMapper(func::FuncOp kernel, gpu::GPUModuleOp module)
-      : kernel(kernel), b(module.getContext()), loc(kernel.getLoc()) {
-    rows = *kernel.getOps<scf::ParallelOp>().begin();
+  /// `rows` is the loop over rows at the top level of the kernel.
+  KernelMapper(func::FuncOp kernel, scf::ParallelOp rows,
+               gpu::GPUModuleOp module)
+      : kernel(kernel), rows(rows), b(module.getContext()),
+        loc(kernel.getLoc()) {
     b.setInsertionPointToEnd(module.getBody());
     function = gpu::GPUFuncOp::create(b, loc, kernel.getName(),
                                       kernel.getFunctionType());
@@ -197,9 +208,7 @@ private:
 
   LogicalResult mapShared(memref::AllocaOp scratch) {
     MemRefType type = scratch.getType();
-    int64_t bytes =
-        type.getNumElements() * ((type.getElementTypeBitWidth() + 7) / 8);
-    sharedBytes += bytes;
+    sharedBytes += bytesOf(type);
     if (sharedBytes > kSharedBytes)
       return scratch.emitOpError("expected at most ")
              << kSharedBytes << " bytes of shared memory in a kernel, got "
@@ -214,9 +223,7 @@ private:
   }
 
   bool isPrivate(Value memref) {
-    while (auto view = memref.getDefiningOp<ViewLikeOpInterface>())
-      memref = view.getViewSource();
-    auto scratch = memref.getDefiningOp<memref::AllocaOp>();
+    auto scratch = viewedBuffer(memref).getDefiningOp<memref::AllocaOp>();
     return scratch && !isShared(scratch, rows);
   }
 
@@ -355,14 +362,21 @@ private:
 struct MapToGPUPass : jpmhc::impl::MapToGPUBase<MapToGPUPass> {
   void runOnOperation() override {
     ModuleOp module = getOperation();
-    OpBuilder b = OpBuilder::atBlockEnd(module.getBody());
+    OpBuilder b(&getContext());
     auto kernels = gpu::GPUModuleOp::create(b, module.getLoc(), "kernels");
+    SymbolTable(module).insert(
+        kernels); // renames it if a function is called so
     module->setAttr(gpu::GPUDialect::getContainerModuleAttrName(),
                     b.getUnitAttr());
     for (auto function : llvm::to_vector(module.getOps<func::FuncOp>())) {
       if (!function->hasAttr(kKernelNameAttrName) || function.isDeclaration())
         continue;
-      if (failed(KernelMapper(function, kernels).map()))
+      scf::ParallelOp rows = rowsOf(function);
+      if (!rows) {
+        function.emitError("expected a kernel with one loop over rows");
+        return signalPassFailure();
+      }
+      if (failed(KernelMapper(function, rows, kernels).map()))
         return signalPassFailure();
       function.eraseBody();
     }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "jpmhc/Dialect/JPMHC/Transforms/Passes.h"
+#include "jpmhc/Support/Buffers.h"
 #include "mlir/Dialect/Utils/StaticValueUtils.h"
 #include "mlir/IR/IRMapping.h"
 #include "mlir/Transforms/RegionUtils.h"
@@ -18,6 +19,8 @@ static constexpr int64_t kWorkPerTask = 32768;
 
 /// A guess for the iterations of a loop whose bounds are not constants.
 static constexpr int64_t kUnknownTrips = 4;
+/// ... of a loop over columns.
+static constexpr int64_t kUnknownColumns = 64;
 
 /// Rough number of operations of one iteration of a loop.
 static int64_t workOf(Operation *loop) {
@@ -33,40 +36,29 @@ static int64_t workOf(Operation *loop) {
       if (auto inner = dyn_cast<scf::ParallelOp>(op)) {
         std::optional<int64_t> upper =
             getConstantIntValue(inner.getUpperBound()[0]);
-        trips = upper ? std::max<int64_t>(*upper, 1) : 64;
+        trips = upper ? std::max<int64_t>(*upper, 1) : kUnknownColumns;
       }
       work += op.getNumRegions() ? trips * (1 + workOf(&op)) : 1;
     }
   return work;
 }
 
-/// Buffers that several captured views share must not be declared free of
-/// aliases.
-static Value baseOf(Value memref) {
-  while (auto view = memref.getDefiningOp<ViewLikeOpInterface>()) {
-    if (isa<memref::ViewOp>(
-            view)) // a slot of the arena: slots alive together never overlap
-      break;
+/// The buffer that captured views may share, which then must not be declared
+/// free of aliases. Slots of the arena that are alive together never overlap.
+static Value sharedBuffer(Value memref) {
+  auto view = memref.getDefiningOp<ViewLikeOpInterface>();
+  while (view && !isa<memref::ViewOp>(view)) {
     memref = view.getViewSource();
+    view = memref.getDefiningOp<ViewLikeOpInterface>();
   }
   return memref;
-}
-
-/// Whether an operation writes to the buffer or to a view of it.
-static bool isWritten(Value buffer) {
-  return llvm::any_of(buffer.getUsers(), [&](Operation *user) {
-    if (isa<ViewLikeOpInterface>(user))
-      return llvm::any_of(user->getResults(), isWritten);
-    auto interface = dyn_cast<MemoryEffectOpInterface>(user);
-    return !interface ||
-           interface.getEffectOnValue<MemoryEffects::Write>(buffer).has_value();
-  });
 }
 
 static SmallVector<bool> writtenArguments(func::FuncOp kernel) {
   return llvm::map_to_vector(
       kernel.getArguments().drop_front(2), [](Value argument) {
-        return isa<MemRefType>(argument.getType()) && isWritten(argument);
+        return isa<MemRefType>(argument.getType()) &&
+               hasEffectOn<MemoryEffects::Write>(argument);
       });
 }
 
@@ -135,10 +127,11 @@ private:
     llvm::DenseMap<Value, unsigned> sharers;
     for (Value argument : arguments)
       if (isa<MemRefType>(argument.getType()))
-        ++sharers[baseOf(argument)];
+        ++sharers[sharedBuffer(argument)];
     for (auto [i, argument] : llvm::enumerate(arguments)) {
       mapping.map(argument, entry->getArgument(i + 2));
-      if (isa<MemRefType>(argument.getType()) && sharers[baseOf(argument)] == 1)
+      if (isa<MemRefType>(argument.getType()) &&
+          sharers[sharedBuffer(argument)] == 1)
         kernel.setArgAttr(i + 2, "llvm.noalias", builder.getUnitAttr());
     }
     auto body = cast<scf::ParallelOp>(builder.clone(*loop, mapping));
@@ -155,11 +148,15 @@ private:
     std::string base = attr ? attr.getValue().str() : "loop";
     for (char &c : base)
       c = llvm::isAlnum(c) ? c : '_';
-    kernel.setName(base + "_" + std::to_string(numbers[base]++));
+    std::string name;
+    do
+      name = base + "_" + std::to_string(numbers[base]++);
+    while (symbols.lookup(name)); // a function of the user's
+    kernel.setName(name);
   }
 
   ModuleOp module;
-  SymbolTable symbols;
+  SymbolTable symbols; ///< without the kernels
   llvm::StringMap<func::FuncOp> known;
   llvm::StringMap<int> numbers;
 };

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What the CPU and the GPU lowering of parallel loops share.
-#ifndef JPMHC_DIALECT_JPMHC_TRANSFORMS_PARALLELLOOPS_H
-#define JPMHC_DIALECT_JPMHC_TRANSFORMS_PARALLELLOOPS_H
+// What several passes do with parallel loops, and expect of the functions they
+// are in.
+#ifndef JPMHC_LIB_TRANSFORMS_PARALLELLOOPS_H
+#define JPMHC_LIB_TRANSFORMS_PARALLELLOOPS_H
 
+#include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 
 namespace jpmhc {
@@ -15,6 +17,15 @@ mlir::Value inlineReduction(mlir::OpBuilder &builder, mlir::Region &reduction,
 /// results.
 mlir::ValueRange lowerParallelToFor(mlir::scf::ParallelOp loop);
 
+/// Gives the parallel loops that stand after `before` (null: from the start of
+/// the block) and before `end` the name of the kernel they become.
+void nameKernels(mlir::Operation *before, mlir::Operation *end,
+                 llvm::StringRef name);
+
+/// An error unless the function, which is `what`, has one block.
+mlir::LogicalResult requireSingleBlock(mlir::func::FuncOp function,
+                                       llvm::StringRef what);
+
 } // namespace jpmhc
 
-#endif // JPMHC_DIALECT_JPMHC_TRANSFORMS_PARALLELLOOPS_H
+#endif // JPMHC_LIB_TRANSFORMS_PARALLELLOOPS_H

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "ParallelLoops.h"
 #include "jpmhc/Dialect/JPMHC/Transforms/Passes.h"
+#include "jpmhc/Support/Buffers.h"
 #include "mlir/Analysis/CallGraph.h"
 #include "mlir/Dialect/Bufferization/Transforms/BufferViewFlowAnalysis.h"
 #include "llvm/ADT/PostOrderIterator.h"
@@ -22,12 +24,6 @@ struct Buffer {
   int64_t bytes, offset;
   int first, last;
 };
-
-int64_t bytesOf(MemRefType type) {
-  int64_t bits = type.getElementTypeBitWidth();
-  return llvm::alignTo(
-      type.getNumElements() * std::max<int64_t>(1, (bits + 7) / 8), kAlignment);
-}
 
 int64_t lowestFreeOffset(ArrayRef<Buffer> placed, const Buffer &buffer) {
   SmallVector<std::pair<int64_t, int64_t>> busy;
@@ -101,7 +97,10 @@ private:
         first = std::min(first, at);
         last = std::max(last, at);
       }
-    return {alloc, bytesOf(alloc.getType()), 0, first, last};
+    return {alloc,
+            static_cast<int64_t>(
+                llvm::alignTo(bytesOf(alloc.getType()), kAlignment)),
+            0, first, last};
   }
 
   static int64_t arenaOf(func::CallOp call) {
@@ -168,7 +167,8 @@ struct PlanMemoryPass : jpmhc::impl::PlanMemoryBase<PlanMemoryPass> {
             order.push_back(function);
     }
     for (func::FuncOp function : order)
-      if (failed(FunctionPlan(function).run()))
+      if (failed(requireSingleBlock(function, "a function")) ||
+          failed(FunctionPlan(function).run()))
         return signalPassFailure();
   }
 };

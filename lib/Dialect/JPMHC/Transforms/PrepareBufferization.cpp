@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "ParallelLoops.h"
 #include "jpmhc/Dialect/JPMHC/Transforms/Passes.h"
 
 namespace jpmhc {
@@ -15,6 +16,9 @@ struct PrepareBufferizationPass
   void runOnOperation() override {
     Builder builder(&getContext());
     for (auto function : getOperation().getOps<func::FuncOp>()) {
+      if (!function.isDeclaration() &&
+          failed(requireSingleBlock(function, "a function")))
+        return signalPassFailure();
       for (unsigned i = 0; i < function.getNumArguments(); ++i)
         if (isa<TensorType>(function.getArgumentTypes()[i]))
           function.setArgAttr(

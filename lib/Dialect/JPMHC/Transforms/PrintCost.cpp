@@ -15,9 +15,12 @@ namespace {
 struct PrintCostPass : jpmhc::impl::PrintCostBase<PrintCostPass> {
   void runOnOperation() override {
     markAllAnalysesPreserved();
+    FailureOr<std::vector<KernelCost>> costs = costOf(getOperation());
+    if (failed(costs))
+      return signalPassFailure();
     llvm::outs() << "// cost:     calls          flops          bytes          "
                     "floor  kernel\n";
-    for (const KernelCost &cost : costOf(getOperation()))
+    for (const KernelCost &cost : *costs)
       llvm::outs() << llvm::formatv(
           "// {0,14} {1,14} {2,14} {3,14}{4} {5}.{6} {7}\n", cost.calls,
           cost.work.flops, cost.work.bytes, cost.floor,

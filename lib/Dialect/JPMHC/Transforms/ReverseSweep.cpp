@@ -11,8 +11,7 @@
 using namespace mlir;
 using namespace jpmhc;
 
-// ---- values
-// --------------------------------------------------------------------------------------------------------
+// ---- values ----
 
 bool jpmhc::isFloatLike(Type type) {
   return isa<FloatType>(getElementTypeOrSelf(type)) &&
@@ -81,8 +80,7 @@ void jpmhc::eraseDeadOps(Block &block) {
       op.erase();
 }
 
-// ---- the sweep
-// -----------------------------------------------------------------------------------------------------
+// ---- the sweep ----
 
 ReverseSweep::ReverseSweep(ArrayRef<Operation *> ops, ValueRange wrt)
     : ops(ops) {

@@ -81,8 +81,7 @@ void set(const Rule &rule, Operation *op, unsigned operand, Number gradient) {
                                         op->getOperand(operand).getType())));
 }
 
-// ---- element-wise functions of one value: dx = g · f'(x)
-// --------------------------------------------------------------
+// ---- element-wise functions of one value: dx = g · f'(x) ----
 
 constexpr double kLn2 = 0.69314718055994530942;
 constexpr double kLn10 = 2.30258509299404568402;
@@ -152,8 +151,7 @@ auto vjp(Op op, const Rule &r)
   return success();
 }
 
-// ---- element-wise functions of several values
-// -------------------------------------------------------------------------
+// ---- element-wise functions of several values ----
 
 LogicalResult vjp(arith::AddFOp op, const Rule &r) {
   r.set(0, r.g());
@@ -272,8 +270,7 @@ LogicalResult vjp(math::RoundOp op, const Rule &r) { return flat(op, r); }
 LogicalResult vjp(math::RoundEvenOp op, const Rule &r) { return flat(op, r); }
 LogicalResult vjp(math::TruncOp op, const Rule &r) { return flat(op, r); }
 
-// ---- sums and repetitions
-// ---------------------------------------------------------------------------------------------
+// ---- sums and repetitions ----
 
 RankedTensorType tensorOf(Value v) {
   return cast<RankedTensorType>(v.getType());
@@ -405,8 +402,7 @@ LogicalResult vjp(linalg::ReduceOp op, const Rule &r) {
   return error << "another body";
 }
 
-// ---- products
-// ---------------------------------------------------------------------------------------------------------
+// ---- products ----
 
 /// An extension from the type of `other` is left away: the product extends its
 /// operands itself, and a library may have a product of narrow types.
@@ -441,8 +437,7 @@ LogicalResult vjp(linalg::ContractOp op, const Rule &r) {
   return success();
 }
 
-// ---- shapes and slices
-// ------------------------------------------------------------------------------------------------
+// ---- shapes and slices ----
 
 LogicalResult vjp(tensor::CollapseShapeOp op, const Rule &r) {
   r.set(0, tensor::ExpandShapeOp::create(
@@ -503,8 +498,7 @@ LogicalResult vjp(tensor::ConcatOp op, const Rule &r) {
 }
 LogicalResult vjp(tensor::EmptyOp op, const Rule &r) { return success(); }
 
-// ---- single elements
-// --------------------------------------------------------------------------------------------------
+// ---- single elements ----
 
 LogicalResult vjp(tensor::ExtractOp op, const Rule &r) {
   Value zeros = zeroLike(r.builder, r.loc, op.getTensor());
@@ -539,8 +533,7 @@ LogicalResult vjp(tensor::FromElementsOp op, const Rule &r) {
   return success();
 }
 
-// ---- linalg.generic: the rule of its body
-// -----------------------------------------------------------------------------
+// ---- linalg.generic: the rule of its body ----
 
 /// Differentiates a generic that maps (parallel iterators only; its outputs may
 /// be read) or that sums a term into each output. The gradient of an operand is
@@ -696,8 +689,7 @@ LogicalResult vjp(linalg::GenericOp op, const Rule &r) {
   return GenericRule(op, r).run();
 }
 
-// ---- the list
-// ---------------------------------------------------------------------------------------------------------
+// ---- the list ----
 
 template <typename Op>
 struct Model : DifferentiableOpInterface::ExternalModel<Model<Op>, Op> {

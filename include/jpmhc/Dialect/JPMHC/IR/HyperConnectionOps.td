@@ -59,6 +59,14 @@ def JPMHC_HyperConnectionOp : JPMHC_Op<"hyper_connection", [
 
 def JPMHC_YieldOp : JPMHC_Op<"yield", [Pure, ReturnLike, Terminator, ParentOneOf<["HyperConnectionOp"]>]> {
   let summary = "result of a region";
+  let description = [{
+    Ends the region of `jpmhc.hyper_connection` with y = F(x_in), of shape [N, p].
+
+    Example:
+    ```mlir
+    jpmhc.yield %y : tensor<8x16xf32>
+    ```
+  }];
   let arguments = (ins Variadic<AnyType>:$values);
   let assemblyFormat = "attr-dict ($values^ `:` type($values))?";
 }
@@ -146,6 +154,15 @@ def JPMHC_StreamMapsOp : JPMHC_DifferentiableOp<"stream_maps", [AttrSizedOperand
 def JPMHC_StreamMapsVjpOp : JPMHC_KernelOp<"stream_maps_vjp", [AttrSizedOperandSegments]> {
   let summary = "reverse-mode rule of `jpmhc.stream_maps`";
   let description = [{
+    With `h = alpha_g z + bias_g` in each group g, `dh_res` is the manifold's gradient for `dmixer`, and of the others
+
+    * softmax: with `S = softmax(h_pre / tau)` of row i, `dh_pre_ij = S_ij/(n tau) (dread_j − Σ_k S_ik dread_k)`; with
+      `S = softmax(h_post / tau)` of column j, `dh_post_ij = S_ij/tau (dwrite_i − Σ_k S_kj dwrite_k)`;
+    * sigmoid: `dh_pre = dread r (1 − r)`, `dh_post = dwrite q (1 − q / post_scale)`.
+
+    Then `dz = alpha_g dh`, `dalpha_g = Σ_N Σ_{k in g} z_k dh_k` and `dbias = Σ_N dh`, with a fixed number of partial
+    sums.
+
     Shapes: as for `jpmhc.stream_maps`; each gradient has the type of its operand. `dparameters` are those of alpha
     and bias, where given.
 

@@ -2,6 +2,7 @@
 #ifndef JPMHC_DIALECT_JPMHC_IR_JPMHCDIALECT_H
 #define JPMHC_DIALECT_JPMHC_IR_JPMHCDIALECT_H
 
+#include "jpmhc/Dialect/JPMHC/IR/Names.h"
 #include "mlir/Bytecode/BytecodeOpInterface.h"
 #include "mlir/IR/BuiltinAttributes.h"
 #include "mlir/IR/BuiltinTypes.h"
@@ -24,9 +25,6 @@ namespace jpmhc {
 /// The target set on the module that holds `op`; a generic CPU when none is
 /// set.
 TargetAttr getTarget(mlir::Operation *op);
-
-/// Name of the module attribute that holds the target.
-inline constexpr llvm::StringLiteral kTargetAttrName = "jpmhc.target";
 
 } // namespace jpmhc
 

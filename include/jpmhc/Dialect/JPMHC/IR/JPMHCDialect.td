@@ -14,6 +14,8 @@ def JPMHC_Dialect : Dialect {
     have dynamic dimensions; storage is f32, bf16 or f16; arithmetic inside an op is f32 or better.
   }];
   let useDefaultAttributePrinterParser = 1;
+  let hasOperationAttrVerify = 1;
+  let hasRegionArgAttrVerify = 1;
   let dependentDialects = [
     "::mlir::arith::ArithDialect", "::mlir::math::MathDialect", "::mlir::tensor::TensorDialect",
     "::mlir::linalg::LinalgDialect",

@@ -10,7 +10,8 @@ def JPMHC_LaunchOp : JPMHC_Op<"launch", [DeclareOpInterfaceMethods<SymbolUserOpI
   let summary = "runs a kernel over rows [lower, upper)";
   let description = [{
     The kernel is a `func.func` whose first two arguments are the bounds of a range of rows; rows are independent, so
-    the runtime may split the range over threads in multiples of `grain` rows.
+    the runtime may split the range over threads in multiples of `grain` rows. `jpmhc.written` says for each of the
+    other arguments whether the kernel writes to it.
 
     Example:
     ```mlir
@@ -43,8 +44,9 @@ def JPMHC_LaunchArgumentOp : JPMHC_Op<"launch_argument", [Pure, AllTypesMatch<["
 def JPMHC_GemmOp : JPMHC_Op<"gemm"> {
   let summary = "C = op(A) op(B) + beta C by a library";
   let description = [{
-    Row-major matrices, op(X) = X or its transpose. Operands may be strided along rows; the last dimension is
-    contiguous. Rank 3 operands are batches (batch first, the same for all three).
+    Row-major matrices of f32, bf16, f16 or f64, op(X) = X or its transpose. Operands may be strided along rows; the
+    last dimension is contiguous. Rank 3 operands are batches (batch first, the same for all three). What a device has
+    no product for, it refuses when it runs.
 
     Example:
     ```mlir

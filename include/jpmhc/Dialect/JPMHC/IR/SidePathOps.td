@@ -141,7 +141,10 @@ def JPMHC_CoverageGateVjpOp
                                            AllTypesMatch<["beta", "dbeta"]>]> {
   let summary = "reverse-mode rule of `jpmhc.coverage_gate`";
   let description = [{
-    The gradients of all parameters for the cotangent `dgate` of the gate; widths have none.
+    The gradients of all parameters for the cotangent `dgate` of the gate; widths have none. With
+    `u_i = tanh(w1_i log2(r) + b1_i)`, `s = sigmoid(Σ w2_i u_i + b2)`, `c = dgate · s · r^softplus(beta)` and
+    `dh_i = c (1 − s) w2_i (1 − u_i²)`: `dw1_i = dh_i log2(r)`, `db1_i = dh_i`, `dw2_i = c (1 − s) u_i`,
+    `db2 = c (1 − s)`, `dbeta = c ln(r) sigmoid(beta)`.
 
     Shapes: as for `jpmhc.coverage_gate`.
 

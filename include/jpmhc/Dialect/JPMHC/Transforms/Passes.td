@@ -51,7 +51,8 @@ def PrepareBufferization : Pass<"jpmhc-prepare-bufferization", "::mlir::ModuleOp
     One-shot bufferization takes every argument without `bufferization.writable = false` for writable and may compute
     in the caller's arrays. Every tensor argument becomes read-only here, except those marked `jpmhc.inplace` (a
     parameter or a state that the function updates and returns). Functions become private meanwhile: the passes that
-    turn results into out-parameters skip public ones.
+    turn results into out-parameters skip public ones. A function of several blocks is an error: the passes after this
+    one read a function from its first op to its last.
   }];
 }
 
@@ -124,6 +125,7 @@ def PlanMemory : Pass<"jpmhc-plan-memory", "::mlir::ModuleOp"> {
     The life of a buffer runs from the first to the last top-level op that touches it or a view of it. Buffers are
     placed largest first at the lowest free offset of one i8 argument, which each function gets as its last argument
     and hands on to the functions it calls. `jpmhc.arena_bytes` on a function is what it needs, calls included.
+    A function of several blocks is an error.
   }];
   let dependentDialects = ["::mlir::memref::MemRefDialect", "::mlir::arith::ArithDialect"];
 }
@@ -171,6 +173,11 @@ def MapToGPU : Pass<"jpmhc-map-to-gpu", "::mlir::ModuleOp"> {
 
 def LowerGPUToNVVM : Pass<"jpmhc-lower-gpu-to-nvvm", "::mlir::gpu::GPUModuleOp"> {
   let summary = "GPU kernels to the NVVM dialect, buffers as bare pointers";
+  let description = [{
+    One conversion for everything a kernel holds: upstream's pass leaves the control flow of `gpu.func` behind, whose
+    block arguments then disagree with the converted types. Mathematics becomes intrinsics where PTX has an
+    instruction, instead of calls of libdevice.
+  }];
   let dependentDialects = ["::mlir::NVVM::NVVMDialect", "::mlir::LLVM::LLVMDialect"];
 }
 
@@ -199,7 +206,9 @@ def LowerHostToLLVM : Pass<"jpmhc-lower-host-to-llvm", "::mlir::ModuleOp"> {
     Every function gets the context as first argument, buffers as bare pointers, and returns a status: 0, or that of
     the first call that failed, after which nothing more runs. `jpmhc.launch` fills an array of pointers and calls
     `jpmhcLaunch`, `jpmhc.gemm` calls `jpmhcGemm`. An entry (a function that was public in the user's module) is called
-    `i32 name(ptr context, ptr arguments)`, where `arguments` has one pointer for each buffer or scalar, the arena last.
+    `i32 @name.entry(ptr context, ptr arguments)`, where `arguments` has one pointer for each buffer or scalar, the
+    arena last. The functions themselves become `@name.step`, internal: no name of the user's is that of a function
+    which kernels call, such as `sinf`.
   }];
   let dependentDialects = ["::mlir::LLVM::LLVMDialect"];
 }
