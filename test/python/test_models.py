@@ -69,9 +69,10 @@ def train(model, steps):
 
 @pytest.mark.parametrize("manifold", ["stiefel", "birkhoff", "permutation", "identity"])
 def test_recursive_model_learns(manifold):
-    step, losses = train(Recursive(manifold), steps=150)
+    step, losses = train(Recursive(manifold), steps=600)
     assert np.isfinite(losses).all()
-    assert np.mean(losses[-20:]) < 0.88 * np.mean(losses[:5])  # by 0.7 to 0.8 in fact
+    # The share that is left is 0.01 to 0.3 with any manifold and four seeds.
+    assert np.mean(losses[-20:]) < 0.5 * np.mean(losses[:5])
     assert step.planned_peak_bytes > 0
     text = step.print_ir()
     assert text.count("func.func private @Recursive_block") == 1
