@@ -98,11 +98,17 @@ def test_an_abandoned_function_is_gone(graph):
 def test_arguments_found_while_tracing(graph):
     (x,) = begin(graph)
     late = graph.add_argument("tensor<4xf32>")
-    graph.set_argument_attribute(1, "jpmhc.note", '"late"')
+    graph.set_argument_attribute(1, "jpmhc.inplace", "unit")
     (y,) = graph.op("arith.addf", [x, late])
     graph.end_function([y])
-    assert '%arg1: tensor<4xf32> {jpmhc.note = "late"}' in graph.print()
-    expect("expected an argument number", graph.set_argument_attribute, 7, "jpmhc.note", "unit")
+    assert "%arg1: tensor<4xf32> {jpmhc.inplace}" in graph.print()
+    expect("expected an argument number", graph.set_argument_attribute, 7, "jpmhc.inplace", "unit")
+
+
+def test_argument_attributes_are_known_ones(graph):
+    (x,) = begin(graph)
+    graph.set_argument_attribute(0, "jpmhc.note", '"early"')
+    expect("expected a known attribute of the jpmhc dialect", graph.end_function, [x])
 
 
 def test_constants(graph):

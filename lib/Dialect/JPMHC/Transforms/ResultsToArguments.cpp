@@ -31,8 +31,7 @@ static void separateResults(func::FuncOp function) {
     SmallVector<Value> sizes;
     for (int64_t i = 0; i < type.getRank(); ++i)
       if (type.isDynamicDim(i))
-        sizes.push_back(
-            memref::DimOp::create(builder, loc, operand.get(), i));
+        sizes.push_back(memref::DimOp::create(builder, loc, operand.get(), i));
     Value copy = memref::AllocOp::create(builder, loc, type, sizes);
     memref::CopyOp::create(builder, loc, operand.get(), copy);
     operand.set(copy);
