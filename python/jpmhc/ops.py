@@ -14,12 +14,13 @@ from typing import Any
 
 import numpy as np
 
-from jpmhc import _text, elementwise, manifolds
+from jpmhc import _text, manifolds, shapes
 from jpmhc._location import here
 from jpmhc.dtypes import tensor_type
-from jpmhc.elementwise import linear, scalar, sigmoid, silu, softmax
+from jpmhc.elementwise import scalar, sigmoid, silu
 from jpmhc.errors import ConfigError, ShapeError, unknown_name
-from jpmhc.tracing import Tensor, as_tensor, current_trace, emit, region, require_ids
+from jpmhc.reductions import linear, softmax
+from jpmhc.tracing import Tensor, as_tensor, current_trace, emit, full, region, require_ids
 
 # ---- side path ----
 
@@ -60,14 +61,14 @@ def dense_tribox(x: Any, coefficients: Any) -> Tensor:
         coefficients: a [K].
     """
     x, a = as_tensor(x), as_tensor(coefficients)
-    elementwise.check_rank(x, 2, "input of dense_tribox", "[..., T, D]")
-    elementwise.check_rank(a, 1, "coefficients of dense_tribox", "[K]")
+    shapes.check_rank(x, 2, "input of dense_tribox", "[..., T, D]")
+    shapes.check_rank(a, 1, "coefficients of dense_tribox", "[K]")
     tokens = max(x.shape[-2], 1)
     total = None
     for j in range(a.shape[0]):
         term = a[j] * tribox(x, min(2**j, tokens))
         total = term if total is None else total + term
-    return elementwise.full(x.shape, 0.0, x.dtype) if total is None else total
+    return full(x.shape, 0.0, x.dtype) if total is None else total
 
 
 def coverage_gate(
@@ -121,7 +122,7 @@ def project(raw: Any, manifold: str, n: int, **parameters: Any) -> Tensor:
         [N, n, n] of the element type of raw.
     """
     raw = as_tensor(raw)
-    elementwise.check_rank(raw, 2, "raw numbers of project", "[N, K]")
+    shapes.check_rank(raw, 2, "raw numbers of project", "[N, K]")
     attribute = manifolds.attribute(manifold, parameters)
     return emit(
         "jpmhc.project",
@@ -284,8 +285,8 @@ def _cross_entropy(name: str, logits: Any, target: Any, ignore_index: int) -> Te
     if logits.ndim:
         require_ids(target, logits.shape[-1], ignore_index)
     if logits.ndim > 2:
-        logits = elementwise.reshape(logits, (math.prod(logits.shape[:-1]), logits.shape[-1]))
-        target = elementwise.reshape(target, (target.size,))
+        logits = shapes.reshape(logits, (math.prod(logits.shape[:-1]), logits.shape[-1]))
+        target = shapes.reshape(target, (target.size,))
     return emit(
         name, [logits, target], {"ignore_index": _text.i64(ignore_index)}, [tensor_type((), "f32")]
     )[0]

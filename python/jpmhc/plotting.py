@@ -9,8 +9,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from jpmhc._libraries import missing
 from jpmhc.data.arc import NUM_COLOURS
-from jpmhc.errors import ConfigError, MissingDependencyError, OutputError
+from jpmhc.errors import ConfigError, OutputError
 from jpmhc.files import replacing
 
 __all__ = ["COLOURS", "Sample", "new_figure", "report", "save_figure"]
@@ -107,9 +108,7 @@ def new_figure(size: tuple[float, float]):
     try:
         from matplotlib.figure import Figure
     except ImportError as error:
-        raise MissingDependencyError(
-            "the picture needs the package matplotlib", hint="pip install 'jpmhc[plot]'"
-        ) from error
+        raise missing("matplotlib", "the picture") from error
     return Figure(figsize=size, dpi=120, facecolor="white", layout="constrained")
 
 

@@ -17,7 +17,8 @@ from pathlib import Path
 
 import numpy as np
 
-from jpmhc.errors import ConfigError, DataError, MissingDependencyError, OutputError
+from jpmhc._libraries import missing
+from jpmhc.errors import ConfigError, DataError, OutputError
 from jpmhc.files import replacing
 from jpmhc.training import read_metrics
 
@@ -68,10 +69,7 @@ def write_tensorboard(metrics: str | os.PathLike, folder: str | os.PathLike) -> 
         from tensorboard.compat.proto.summary_pb2 import Summary
         from tensorboard.summary.writer.event_file_writer import EventFileWriter
     except ImportError as error:
-        raise MissingDependencyError(
-            "TensorBoard events need the package tensorboard",
-            hint="pip install 'jpmhc[tensorboard]'",
-        ) from error
+        raise missing("tensorboard", "a file of TensorBoard events") from error
     records = read_metrics(metrics)
     writer = EventFileWriter(str(folder))
     for record in records:
@@ -108,9 +106,7 @@ def _draw(records: Sequence[Mapping], title: str) -> bytes:
     try:
         from matplotlib.figure import Figure
     except ImportError as error:
-        raise MissingDependencyError(
-            "the report needs the package matplotlib", hint="pip install 'jpmhc[plot]'"
-        ) from error
+        raise missing("matplotlib", "the report") from error
     curves = _curves(records)
     panels = [_draw_losses, _draw_shares]
     if any(name.startswith(f"{_NORMS}/") for name in curves):

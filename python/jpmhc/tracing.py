@@ -9,6 +9,7 @@ function (its `captures`).
 from __future__ import annotations
 
 import contextlib
+import importlib
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -121,6 +122,11 @@ def spec_of(value: Any) -> Spec | None:
     return None
 
 
+def _module(name: str) -> Any:
+    """A module of functions of tensors; they need this one, so it is imported when it is used."""
+    return importlib.import_module(f"jpmhc.{name}")
+
+
 class Operators:
     """Arithmetic, comparison, indexing and reductions of tensors and parameters.
 
@@ -136,66 +142,61 @@ class Operators:
         """The value in the function under construction."""
         raise NotImplementedError
 
-    def _ops(self) -> Any:
-        from jpmhc import elementwise
-
-        return elementwise
-
     def __add__(self, other: Any) -> Tensor:
-        return self._ops().add(self, other)
+        return _module("elementwise").add(self, other)
 
     def __radd__(self, other: Any) -> Tensor:
-        return self._ops().add(other, self)
+        return _module("elementwise").add(other, self)
 
     def __sub__(self, other: Any) -> Tensor:
-        return self._ops().subtract(self, other)
+        return _module("elementwise").subtract(self, other)
 
     def __rsub__(self, other: Any) -> Tensor:
-        return self._ops().subtract(other, self)
+        return _module("elementwise").subtract(other, self)
 
     def __mul__(self, other: Any) -> Tensor:
-        return self._ops().multiply(self, other)
+        return _module("elementwise").multiply(self, other)
 
     def __rmul__(self, other: Any) -> Tensor:
-        return self._ops().multiply(other, self)
+        return _module("elementwise").multiply(other, self)
 
     def __truediv__(self, other: Any) -> Tensor:
-        return self._ops().divide(self, other)
+        return _module("elementwise").divide(self, other)
 
     def __rtruediv__(self, other: Any) -> Tensor:
-        return self._ops().divide(other, self)
+        return _module("elementwise").divide(other, self)
 
     def __pow__(self, other: Any) -> Tensor:
-        return self._ops().power(self, other)
+        return _module("elementwise").power(self, other)
 
     def __neg__(self) -> Tensor:
-        return self._ops().negative(self)
+        return _module("elementwise").negative(self)
 
     def __matmul__(self, other: Any) -> Tensor:
-        return self._ops().matmul(self, other)
+        return _module("reductions").matmul(self, other)
 
     def __rmatmul__(self, other: Any) -> Tensor:
-        return self._ops().matmul(other, self)
+        return _module("reductions").matmul(other, self)
 
     def __lt__(self, other: Any) -> Tensor:
-        return self._ops().compare("lt", self, other)
+        return _module("elementwise").compare("lt", self, other)
 
     def __le__(self, other: Any) -> Tensor:
-        return self._ops().compare("le", self, other)
+        return _module("elementwise").compare("le", self, other)
 
     def __gt__(self, other: Any) -> Tensor:
-        return self._ops().compare("gt", self, other)
+        return _module("elementwise").compare("gt", self, other)
 
     def __ge__(self, other: Any) -> Tensor:
-        return self._ops().compare("ge", self, other)
+        return _module("elementwise").compare("ge", self, other)
 
     def equal(self, other: Any) -> Tensor:
         """Element-wise equality, as a boolean tensor (`==` compares the Python objects)."""
-        return self._ops().compare("eq", self, other)
+        return _module("elementwise").compare("eq", self, other)
 
     def not_equal(self, other: Any) -> Tensor:
         """Element-wise inequality, as a boolean tensor."""
-        return self._ops().compare("ne", self, other)
+        return _module("elementwise").compare("ne", self, other)
 
     def __bool__(self) -> bool:
         raise CompileError(
@@ -215,36 +216,36 @@ class Operators:
         return shape[0]
 
     def __getitem__(self, index: Any) -> Tensor:
-        return self._ops().get_item(self, index)
+        return _module("shapes").get_item(self, index)
 
     def reshape(self, *shape: Any) -> Tensor:
         """The same elements in another shape; one size may be -1."""
-        return self._ops().reshape(self, *shape)
+        return _module("shapes").reshape(self, *shape)
 
     def transpose(self, *axes: Any) -> Tensor:
         """Permuted axes; without arguments, reversed."""
-        return self._ops().transpose(self, *axes)
+        return _module("shapes").transpose(self, *axes)
 
     @property
     def T(self) -> Tensor:
         """Reversed axes."""
-        return self._ops().transpose(self)
+        return _module("shapes").transpose(self)
 
     def astype(self, dtype: object) -> Tensor:
         """The values converted to another element type."""
-        return self._ops().astype(self, dtype)
+        return _module("elementwise").astype(self, dtype)
 
     def sum(self, axis: Any = None, keepdims: bool = False) -> Tensor:
         """Sum over axes (all of them by default), accumulated in f32."""
-        return self._ops().sum(self, axis, keepdims)
+        return _module("reductions").sum(self, axis, keepdims)
 
     def mean(self, axis: Any = None, keepdims: bool = False) -> Tensor:
         """Mean over axes (all of them by default), accumulated in f32."""
-        return self._ops().mean(self, axis, keepdims)
+        return _module("reductions").mean(self, axis, keepdims)
 
     def max(self, axis: Any = None, keepdims: bool = False) -> Tensor:
         """Largest element along axes (all of them by default)."""
-        return self._ops().max(self, axis, keepdims)
+        return _module("reductions").max(self, axis, keepdims)
 
 
 class Tensor(Operators):

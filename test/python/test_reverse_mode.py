@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 import jpmhc
-from jpmhc import elementwise, errors, ops
+from jpmhc import errors, ops, shapes
 from jpmhc.tracing import emit
 
 STEP = 1e-6
@@ -409,7 +409,7 @@ class Traced:
     sin, cos, abs = map(staticmethod, (jpmhc.sin, jpmhc.cos, jpmhc.abs))
     maximum, minimum, where = map(staticmethod, (jpmhc.maximum, jpmhc.minimum, jpmhc.where))
     erf, concatenate = staticmethod(jpmhc.erf), staticmethod(jpmhc.concatenate)
-    transpose, reshape = staticmethod(elementwise.transpose), staticmethod(elementwise.reshape)
+    transpose, reshape = staticmethod(shapes.transpose), staticmethod(shapes.reshape)
     broadcast_to = staticmethod(jpmhc.broadcast_to)
     stop_gradient, softmax = staticmethod(ops.stop_gradient), staticmethod(jpmhc.softmax)
     rms_norm, layer_norm = staticmethod(ops.rms_norm), staticmethod(ops.layer_norm)

@@ -11,9 +11,9 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from jpmhc import elementwise, manifolds, ops
+from jpmhc import elementwise, manifolds, ops, shapes
 from jpmhc.errors import ConfigError, UnsupportedError
-from jpmhc.tracing import Tensor
+from jpmhc.tracing import Tensor, full
 
 Attributes = Mapping[str, Any]
 Function = Callable[..., Tensor]
@@ -75,7 +75,7 @@ def _projection(manifold: str) -> None:
             streams = n or raw.shape[1]
             _require_served(manifold, streams, attrs)
             width = math.prod(raw.shape[1:])
-            flat = elementwise.reshape(raw, (raw.shape[0], width))
+            flat = shapes.reshape(raw, (raw.shape[0], width))
             return ops.project(flat, manifold, streams, **attrs)
 
         return run
@@ -122,15 +122,15 @@ def _moments(
 
         def run(p: Tensor, grads: Tensor) -> Tensor:
             shape, dtype = p.shape, p.dtype
-            p = elementwise.astype(elementwise.reshape(p, (p.size,)), "f32")
-            m = elementwise.full(p.shape, 0.0, "f32")
-            v = elementwise.full(p.shape, 0.0, "f32")
+            p = elementwise.astype(shapes.reshape(p, (p.size,)), "f32")
+            m = full(p.shape, 0.0, "f32")
+            v = full(p.shape, 0.0, "f32")
             after = []
             for t in range(grads.shape[0]):
-                g = elementwise.astype(elementwise.reshape(grads[t], p.shape), "f32")
+                g = elementwise.astype(shapes.reshape(grads[t], p.shape), "f32")
                 p, m, v = step(p, g, m, v, lr=rate, step=t + 1, **options)
-                after.append(elementwise.astype(elementwise.reshape(p, shape), dtype))
-            return elementwise.stack(after)
+                after.append(elementwise.astype(shapes.reshape(p, shape), dtype))
+            return shapes.stack(after)
 
         return run
 

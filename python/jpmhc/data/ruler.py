@@ -30,6 +30,7 @@ from itertools import islice
 
 import numpy as np
 
+from jpmhc._libraries import missing
 from jpmhc.data import philox
 from jpmhc.data.checks import whole
 from jpmhc.data.draws import Draws
@@ -37,7 +38,7 @@ from jpmhc.data.filler import Filler, split_sentences
 from jpmhc.data.fitting import largest_that_fits
 from jpmhc.data.questions import QuestionSet
 from jpmhc.data.tokenizers import Tokenizer
-from jpmhc.errors import ConfigError, DataError, MissingDependencyError, unknown_name
+from jpmhc.errors import ConfigError, DataError, unknown_name
 
 __all__ = ["IGNORE", "SPLITS", "TASKS", "Instance", "RulerTask", "words"]
 
@@ -318,9 +319,7 @@ def words(kind: str) -> tuple[str, ...]:
     try:
         folder = resources.files("wonderwords.assets")
     except ImportError as error:
-        raise MissingDependencyError(
-            "RULER's words need the package wonderwords", hint="pip install 'jpmhc[ruler]'"
-        ) from error
+        raise missing("wonderwords", "a word of RULER") from error
     lines = (folder / f"{kind}list.txt").read_text().splitlines()
     return tuple(sorted({line.strip() for line in lines if line.strip()}))
 

@@ -7,7 +7,8 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from jpmhc.errors import ConfigError, MissingDependencyError, OutputError
+from jpmhc._libraries import missing
+from jpmhc.errors import ConfigError, OutputError
 from jpmhc.files import replacing
 
 __all__ = ["Strip", "draw"]
@@ -60,9 +61,7 @@ def draw(
         from matplotlib.figure import Figure
         from matplotlib.patches import Patch
     except ImportError as error:
-        raise MissingDependencyError(
-            "the picture needs the package matplotlib", hint="pip install 'jpmhc[plot]'"
-        ) from error
+        raise missing("matplotlib", "the picture") from error
     if not strips:
         raise ConfigError("no strips to draw")
     colours = {kind: _PALETTE[k % len(_PALETTE)] for k, kind in enumerate(kinds)}

@@ -14,9 +14,10 @@ from typing import Protocol
 
 import numpy as np
 
+from jpmhc._libraries import missing
 from jpmhc.data import text
 from jpmhc.data.reading import read_bytes
-from jpmhc.errors import ConfigError, DataError, MissingDependencyError, RangeError
+from jpmhc.errors import ConfigError, DataError, RangeError
 
 __all__ = [
     "ByteTokenizer",
@@ -94,7 +95,7 @@ class SentencePieceTokenizer:
         try:
             import sentencepiece
         except ImportError as error:
-            raise _missing("sentencepiece") from error
+            raise missing("sentencepiece", "this tokenizer") from error
         content = read_bytes(path, "the tokenizer")
         self._model = sentencepiece.SentencePieceProcessor()
         try:
@@ -138,7 +139,7 @@ class HuggingFaceTokenizer:
         try:
             import tokenizers
         except ImportError as error:
-            raise _missing("tokenizers") from error
+            raise missing("tokenizers", "this tokenizer") from error
         content = read_bytes(path, "the tokenizer")
         try:
             self._model = tokenizers.Tokenizer.from_buffer(content)
@@ -183,12 +184,6 @@ def load(source: str | os.PathLike) -> Tokenizer:
         expected = "byte, a SentencePiece file *.model or a Hugging Face file *.json"
         raise ConfigError("unknown tokenizer", expected=expected, given=repr(os.fspath(source)))
     return kind(source)
-
-
-def _missing(package: str) -> MissingDependencyError:
-    return MissingDependencyError(
-        f"this tokenizer needs the package {package}", hint="pip install 'jpmhc[text]'"
-    )
 
 
 def _checked(tokens: Sequence[int] | np.ndarray, size: int) -> list[int]:

@@ -20,9 +20,10 @@ from typing import Any
 
 import numpy as np
 
+from jpmhc._libraries import missing
 from jpmhc.data.checks import whole
 from jpmhc.data.tokenizers import Tokenizer
-from jpmhc.errors import ConfigError, DataError, MissingDependencyError, unknown_name
+from jpmhc.errors import ConfigError, DataError, unknown_name
 from jpmhc.eval.models import LanguageModel, generated, loglikelihood
 from jpmhc.eval.multiple_choice import LETTERS, MMLU_FORMS, description, encode_pair
 from jpmhc.eval.perplexity import perplexity
@@ -30,9 +31,7 @@ from jpmhc.eval.perplexity import perplexity
 try:
     from lm_eval.api.model import LM
 except ImportError as error:
-    raise MissingDependencyError(
-        "the adapter needs the package lm_eval", hint="pip install 'jpmhc[harness]'"
-    ) from error
+    raise missing("lm_eval", "the adapter") from error
 
 __all__ = ["HarnessModel", "hellaswag_task", "mmlu_task"]
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from jpmhc import elementwise, manifolds, ops
+from jpmhc import manifolds, ops, shapes
 from jpmhc._location import here
 from jpmhc.errors import ConfigError, ShapeError, unknown_name
 from jpmhc.nn import initializers
@@ -33,7 +33,7 @@ def copy_in(x: Any, n: int) -> Tensor:
     if x.ndim != 2:
         raise ShapeError("input to copy to streams", expected="[N, p]", given=x.shape, where=here())
     rows, channels = x.shape
-    return elementwise.broadcast_to(x.reshape(rows, 1, channels), (rows, n, channels))
+    return shapes.broadcast_to(x.reshape(rows, 1, channels), (rows, n, channels))
 
 
 def sum_out(x: Any) -> Tensor:
@@ -238,7 +238,7 @@ class SidePath(Module):
     ) -> Tensor:
         """x, attn [B, T, D] → [B, T, D]; `context` is T by default."""
         x = as_tensor(x)
-        elementwise.check_rank(x, 2, "input of SidePath", "[..., T, D]")
+        shapes.check_rank(x, 2, "input of SidePath", "[..., T, D]")
         tokens = max(x.shape[-2], 1)
         context = tokens if context is None else positive("context of SidePath", context)
         width = min(2**self.layer if self.width is None else self.width, context)

