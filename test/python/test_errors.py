@@ -7,7 +7,7 @@ import tomllib
 
 import pytest
 
-from jpmhc import errors
+from jpmhc import _libraries, errors
 
 
 def test_the_text_has_the_parts_that_were_given():
@@ -63,4 +63,7 @@ def test_the_extras_that_errors_name_exist():
     project = tomllib.loads((root / "pyproject.toml").read_text())["project"]
     sources = (path.read_text() for path in (root / "python/jpmhc").rglob("*.py"))
     named = {extra for text in sources for extra in re.findall(r"'jpmhc\[(\w+)\]'", text)}
-    assert {"arc", "text"} <= named <= set(project["optional-dependencies"])
+    extras = project["optional-dependencies"]
+    assert "ptx" in named <= set(extras)
+    for package, (extra, _) in _libraries.EXTRAS.items():
+        assert any(re.match(rf"{package}\b", requirement) for requirement in extras[extra]), package
