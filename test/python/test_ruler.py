@@ -333,7 +333,7 @@ def test_the_model_s_own_markers_count(questions):
 
 
 def test_instances_can_begin_anywhere(questions):
-    assert make("vt", questions).indices(3, first=5) == [5, 6, 7]
+    assert list(make("vt", questions).indices(3, first=5)) == [5, 6, 7]
     assert make("qa_1", questions).indices(3, first=38) == [38, 39]
 
 

@@ -4,10 +4,13 @@
 from __future__ import annotations
 
 import operator
+from collections.abc import Collection
 
-from jpmhc.errors import ConfigError
+from jpmhc.errors import ConfigError, unknown_name
 
-__all__ = ["whole"]
+__all__ = ["MOST", "fraction", "one_of", "whole"]
+
+MOST = 2**24  # tokens of a text and rows of a batch: more is a slip of the pen
 
 
 def whole(name: str, value: object, least: int | None = None, most: int | None = None) -> int:
@@ -34,3 +37,42 @@ def whole(name: str, value: object, least: int | None = None, most: int | None =
             expected = f"{least}..{most}"
         raise ConfigError(f"bad {name}", expected=expected, given=number)
     return number
+
+
+def fraction(name: str, value: object, *, ends: bool) -> float:
+    """A number between 0 and 1.
+
+    Args:
+        name: of the option, for the error.
+        value: what was given.
+        ends: whether 0 and 1 are among what it may be.
+
+    Raises:
+        ConfigError: it is no such number.
+    """
+    expected = "0..1" if ends else "between 0 and 1"
+    try:
+        if isinstance(value, bool | str | bytes):
+            raise TypeError
+        number = float(value)  # type: ignore[arg-type]
+    except (TypeError, ValueError, OverflowError) as error:
+        raise ConfigError(f"bad {name}", expected=expected, given=repr(value)) from error
+    if not (0 <= number <= 1 if ends else 0 < number < 1):
+        raise ConfigError(f"bad {name}", expected=expected, given=value)
+    return number
+
+
+def one_of(kind: str, value: object, known: Collection[str]) -> str:
+    """One of some names.
+
+    Args:
+        kind: what is named, for the error.
+        value: what was given.
+        known: the names that exist.
+
+    Raises:
+        ConfigError: it is none of them; it names the nearest.
+    """
+    if not isinstance(value, str) or value not in known:
+        raise unknown_name(kind, value, known)
+    return value

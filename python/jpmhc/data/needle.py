@@ -25,13 +25,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from jpmhc.data import philox
-from jpmhc.data.checks import whole
+from jpmhc.data.checks import MOST, fraction, one_of, whole
 from jpmhc.data.draws import Draws
 from jpmhc.data.filler import Filler
 from jpmhc.data.fitting import suffix_of_length
 from jpmhc.data.needle_themes import MOST_HOPS, THEMES, Theme, content_stems, pool_stems
 from jpmhc.data.tokenizers import Tokenizer
-from jpmhc.errors import ConfigError, DataError, unknown_name
+from jpmhc.errors import ConfigError, DataError
 
 __all__ = [
     "IGNORE",
@@ -152,7 +152,7 @@ class NeedleCorpus:
         filler: what to hide statements in. Sentences with a word of any name or question are
             left out; it is repeated where a haystack needs more.
         tokenizer: measures lengths.
-        length: tokens of an instance, prompt and completion together.
+        length: tokens of an instance, prompt and completion together, at most 2**24.
         hops: how many bridges, 1..3; of several numbers one is drawn for each instance.
         chains: how many chains an instance has, 1..8, that of the answer among them.
         kind: "bridged"; "no_bridge", the control that lacks the bridge to the name asked for in
@@ -193,20 +193,18 @@ class NeedleCorpus:
             ("split", split, SPLITS),
             ("protocol", protocol, PROTOCOLS),
         ):
-            if value not in known:
-                raise unknown_name(name, value, known)
+            one_of(name, value, known)
         if not self.hops:
             raise ConfigError("bad hops", expected=f"1..{MOST_HOPS}", given="none")
-        if depth is not None and not (isinstance(depth, int | float) and 0 <= depth <= 1):
-            raise ConfigError("bad depth", expected="0..1", given=depth)
-        self.tokenizer, self.length = tokenizer, whole("length", length, 1)
+        self.depth = None if depth is None else fraction("depth", depth, ends=True)
+        self.tokenizer, self.length = tokenizer, whole("length", length, 1, MOST)
         self.chains, self.kind = whole("chains", chains, 1, MOST_CHAINS), kind
         self.seed = philox.check_seed(seed)
-        self.split, self.protocol, self.depth = split, protocol, depth
+        self.split, self.protocol = split, protocol
         self.filler = self._own_filler(filler)
         # A sentence of a text costs about what it costs alone; the exact count comes later.
         costs = [tokenizer.encode(f" {sentence}").size for sentence in self.filler.sentences]
-        self._costs = np.array(costs, dtype=np.int64)
+        self._costs = np.maximum(np.array(costs, dtype=np.int64), 1)
 
     def _own_filler(self, filler: Filler) -> Filler:
         own = filler
@@ -237,7 +235,7 @@ class NeedleCorpus:
             DataError: the length is too short for the statements and the question, or the
                 tokenizer cannot make a text of exactly this length.
         """
-        story = self._story(index)
+        story = self._story(whole("index", index, 0))
         completion = f" {story.answer}."
         ending = self.tokenizer.encode(completion)
         prompt, statements = self._hide(story, index, self.length - ending.size)
@@ -271,7 +269,7 @@ class NeedleCorpus:
             ConfigError: a negative step, or a batch size below 1.
             DataError: as `instance`.
         """
-        batch_size = whole("batch_size", batch_size, 1)
+        step, batch_size = whole("step", step, 0), whole("batch_size", batch_size, 1, MOST)
         instances = [self.instance(step * batch_size + row) for row in range(batch_size)]
         tokens = np.stack([instance.tokens for instance in instances])
         labels = np.full_like(tokens, IGNORE)
@@ -347,6 +345,8 @@ class NeedleCorpus:
             body = self._body(story, index, first, count)
             text = " ".join(piece for _, piece in body) + ending
             missing = budget - self.tokenizer.encode(text).size
+            if missing > budget / 2 and missing > 4 * int(self._costs.max()) + 64:
+                break  # sentences together have not nearly the tokens that each has
             lead = self._filler_before(first - attempt, missing) if missing > 0 else ""
             head = suffix_of_length(lead, text, budget, self.tokenizer, accept=_is_neutral)
             if head is not None:
@@ -370,7 +370,7 @@ class NeedleCorpus:
         while cost <= 2 * tokens + 8:
             at = (at - 1) % len(self._costs)
             sentences.append(self.filler.sentences[at])
-            cost += max(int(self._costs[at]), 1)
+            cost += int(self._costs[at])
         return " ".join(sentences[::-1]) + " "
 
     def _body(

@@ -27,10 +27,10 @@ import numpy as np
 
 from jpmhc.data import philox, reading
 from jpmhc.data.ahead import by_threads, check_workers
-from jpmhc.data.checks import whole
+from jpmhc.data.checks import MOST, one_of, whole
 from jpmhc.data.output import OutputFolder
 from jpmhc.data.tokenizers import Tokenizer
-from jpmhc.errors import ConfigError, DataError, RangeError, unknown_name
+from jpmhc.errors import ConfigError, DataError, RangeError
 
 __all__ = [
     "IGNORE",
@@ -220,18 +220,22 @@ class PackedDataset:
         padding: int = 0,
         shuffle: bool = True,
     ) -> None:
-        if mode not in MODES:
-            raise unknown_name("mode", mode, MODES)
-        self.documents, self.length, self.mode = documents, whole("length", length, 1), mode
-        self.seed, self.padding, self.shuffle = philox.check_seed(seed), padding, shuffle
+        one_of("mode", mode, MODES)
+        self.documents, self.length, self.mode = documents, whole("length", length, 1, MOST), mode
+        self.seed, self.shuffle = philox.check_seed(seed), shuffle
+        self.padding = whole("padding", padding, -(2**31), 2**31 - 1)
         self._plan = lru_cache(maxsize=2)(self._make_plan)  # this epoch's and the next one's
         if not self.rows(0):
             expected = f"at least {length} tokens"
             raise DataError("too few documents", expected=expected, given=documents.tokens.size)
 
     def rows(self, epoch: int) -> int:
-        """How many rows an epoch has."""
-        return len(self._plan(epoch)[0].first) - 1
+        """How many rows an epoch has.
+
+        Raises:
+            ConfigError: a negative epoch.
+        """
+        return len(self._plan(whole("epoch", epoch, 0))[0].first) - 1
 
     def steps(self, epoch: int, batch_size: int, *, shards: int = 1) -> int:
         """How many batches each shard gets in an epoch; what does not fill one is left out.
@@ -239,7 +243,8 @@ class PackedDataset:
         Raises:
             ConfigError: a batch size or number of shards below 1.
         """
-        return self.rows(epoch) // (whole("batch_size", batch_size, 1) * whole("shards", shards, 1))
+        rows_a_step = whole("batch_size", batch_size, 1, MOST) * whole("shards", shards, 1)
+        return self.rows(epoch) // rows_a_step
 
     def row(self, epoch: int, index: int) -> Batch:
         """One row as a batch of one.
@@ -248,7 +253,7 @@ class PackedDataset:
             RangeError: the epoch has no such row.
             ConfigError: a negative epoch.
         """
-        return self._gather(epoch, np.array([index]))
+        return self._gather(epoch, np.array([whole("row", index)]))
 
     def batch(
         self, position: Position, batch_size: int, *, shard: int = 0, shards: int = 1
@@ -261,7 +266,7 @@ class PackedDataset:
         """
         shard = whole("shard", shard, 0, whole("shards", shards, 1) - 1)
         steps = self.steps(position.epoch, batch_size, shards=shards)
-        if not 0 <= position.step < steps:
+        if not 0 <= whole("step", position.step) < steps:
             raise RangeError("no such step", expected=f"0..{steps - 1}", given=position.step)
         begin = (position.step * shards + shard) * batch_size
         return self._gather(position.epoch, np.arange(begin, begin + batch_size))
@@ -372,7 +377,7 @@ class PackedDataset:
         return np.array(rows, dtype=np.int64)
 
     def _gather(self, epoch: int, indices: np.ndarray) -> Batch:
-        plan, order = self._plan(epoch)
+        plan, order = self._plan(whole("epoch", epoch, 0))
         wrong = indices[(indices < 0) | (indices >= order.size)]
         if wrong.size:
             raise RangeError("no such row", expected=f"0..{order.size - 1}", given=wrong[0])

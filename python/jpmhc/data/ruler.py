@@ -23,7 +23,7 @@ from __future__ import annotations
 import functools
 import math
 import string
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from importlib import resources
 from itertools import islice
@@ -32,13 +32,13 @@ import numpy as np
 
 from jpmhc._libraries import missing
 from jpmhc.data import philox
-from jpmhc.data.checks import whole
+from jpmhc.data.checks import MOST, one_of, whole
 from jpmhc.data.draws import Draws
 from jpmhc.data.filler import Filler, split_sentences
 from jpmhc.data.fitting import largest_that_fits
 from jpmhc.data.questions import QuestionSet
 from jpmhc.data.tokenizers import Tokenizer
-from jpmhc.errors import ConfigError, DataError, unknown_name
+from jpmhc.errors import ConfigError, DataError
 
 __all__ = ["IGNORE", "SPLITS", "TASKS", "Instance", "RulerTask", "words"]
 
@@ -179,12 +179,10 @@ class RulerTask:
         split: str = "test",
         seed: int = 0,
     ) -> None:
-        if name not in TASKS:
-            raise unknown_name("task", name, TASKS)
-        if split not in SPLITS:
-            raise unknown_name("split", split, SPLITS)
-        length, seed = whole("length", length, 1), philox.check_seed(seed)
-        if template.count(_TASK) != 1:
+        one_of("task", name, TASKS)
+        one_of("split", split, SPLITS)
+        length, seed = whole("length", length, 1, MOST), philox.check_seed(seed)
+        if not isinstance(template, str) or template.count(_TASK) != 1:
             raise ConfigError("bad template", expected=f"one {_TASK}", given=repr(template))
         self._maker = TASKS[name]
         for need, given in (("haystack", haystack), ("questions", questions)):
@@ -224,7 +222,7 @@ class RulerTask:
             MissingDependencyError: the word lists need wonderwords, which is not installed.
         """
         where = f"{self.name}, instance {index}"
-        draft = self._draft(index, where)
+        draft = self._draft(whole("index", index, 0), where)
         made: dict[int, tuple[_Text, int]] = {}
 
         def count(pieces: int) -> int:
@@ -247,7 +245,7 @@ class RulerTask:
 
         return replace(draft, build=build)
 
-    def indices(self, count: int, first: int = 0) -> list[int]:
+    def indices(self, count: int, first: int = 0) -> Sequence[int]:
         """The `count` instances from the first on that the length has room for.
 
         Only questions differ in what their documents need at least, so that for all other tasks
@@ -255,9 +253,11 @@ class RulerTask:
 
         Raises:
             DataError: the length has room for none; it says what the first one needs.
+            ConfigError: a negative number.
         """
+        count, first = whole("count", count, 0), whole("first", first, 0)
         if self.questions is None:
-            return list(range(first, first + count))
+            return range(first, first + count)
         rest = range(first, len(self.questions.questions))
         found = list(islice((k for k in rest if self.least(k) <= self.length), count))
         if not found:
@@ -289,7 +289,7 @@ class RulerTask:
             ConfigError: a negative step, or a batch size below 1.
             DataError, MissingDependencyError: as `instance`.
         """
-        batch_size = whole("batch_size", batch_size, 1)
+        step, batch_size = whole("step", step, 0), whole("batch_size", batch_size, 1, MOST)
         padding = self.tokenizer.end or 0
         tokens = np.full((batch_size, self.length), padding, dtype=np.int32)
         labels = np.full_like(tokens, IGNORE)

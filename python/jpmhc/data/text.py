@@ -8,7 +8,7 @@ import os
 import numpy as np
 
 from jpmhc.data import philox
-from jpmhc.data.checks import whole
+from jpmhc.data.checks import MOST, whole
 from jpmhc.data.reading import unreadable
 from jpmhc.errors import DataError, DTypeError, RangeError
 
@@ -72,7 +72,7 @@ class TextDataset:
     ) -> None:
         if data.dtype != np.uint8:
             raise DTypeError("bad text", expected="uint8", given=data.dtype, where=where)
-        length, seed = whole("length", length, 1), philox.check_seed(seed)
+        length, seed = whole("length", length, 1, MOST), philox.check_seed(seed)
         self._windows = data.size - length
         if self._windows < 1:
             expected = f"at least {length + 1} bytes"
@@ -100,7 +100,7 @@ class TextDataset:
         Raises:
             ConfigError: a negative step, or a batch size below 1.
         """
-        batch_size = whole("batch_size", batch_size, 1)
+        batch_size = whole("batch_size", batch_size, 1, MOST)
         random = philox.words(self.seed, _STREAM_WINDOWS, (step,), batch_size)
         starts = philox.below(random, self._windows)
         windows = self.data[starts[:, None] + np.arange(self.length + 1)].astype(np.int32)

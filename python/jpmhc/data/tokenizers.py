@@ -157,8 +157,16 @@ class HuggingFaceTokenizer:
             raise ConfigError("unknown end token", given=repr(end), where=path)
 
     def encode(self, string: str) -> np.ndarray:
-        """The tokens of a text, int32 [length]."""
-        return np.array(self._model.encode(string, add_special_tokens=False).ids, dtype=np.int32)
+        """The tokens of a text, int32 [length].
+
+        Raises:
+            DataError: the vocabulary has nothing for a part of it, not even an unknown token.
+        """
+        try:
+            found = self._model.encode(string, add_special_tokens=False)
+        except Exception as error:  # the library raises plain Exception
+            raise DataError("cannot be encoded", given=error, where=self.name) from error
+        return np.array(found.ids, dtype=np.int32)
 
     def decode(self, tokens: Sequence[int] | np.ndarray) -> str:
         """The text of tokens, special ones left out.

@@ -21,9 +21,9 @@ from typing import Any
 import numpy as np
 
 from jpmhc._libraries import missing
-from jpmhc.data.checks import whole
+from jpmhc.data.checks import one_of, whole
 from jpmhc.data.tokenizers import Tokenizer
-from jpmhc.errors import ConfigError, DataError, unknown_name
+from jpmhc.errors import ConfigError, DataError
 from jpmhc.eval.models import LanguageModel, generated, loglikelihood
 from jpmhc.eval.multiple_choice import LETTERS, MMLU_FORMS, description, encode_pair
 from jpmhc.eval.perplexity import perplexity
@@ -158,8 +158,7 @@ def mmlu_task(
     """
     from datasets import Features, Value
 
-    if form not in MMLU_FORMS:
-        raise unknown_name("form", form, MMLU_FORMS)
+    one_of("form", form, MMLU_FORMS)
     letter = form == "letter"
     files = {
         part: os.fspath(Path(folder, part, f"{subject}_{part}.csv")) for part in ("dev", "test")

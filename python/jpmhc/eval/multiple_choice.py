@@ -17,10 +17,10 @@ from pathlib import Path
 
 import numpy as np
 
-from jpmhc.data.checks import whole
+from jpmhc.data.checks import one_of, whole
 from jpmhc.data.reading import as_text, field, json_lines, unreadable
 from jpmhc.data.tokenizers import Tokenizer
-from jpmhc.errors import DataError, unknown_name
+from jpmhc.errors import DataError
 from jpmhc.eval.models import LanguageModel, loglikelihood
 
 __all__ = [
@@ -115,8 +115,7 @@ def read_mmlu(
         ConfigError: an unknown form or subject, or negative shots.
         DataError: a file is missing or a row is malformed; it names file, row and field.
     """
-    if form not in MMLU_FORMS:
-        raise unknown_name("form", form, MMLU_FORMS)
+    one_of("form", form, MMLU_FORMS)
     shots = whole("shots", shots, 0)
     files = sorted(Path(folder, "test").glob("*_test.csv"))
     known = [path.name.removesuffix("_test.csv") for path in files]
@@ -124,8 +123,7 @@ def read_mmlu(
         raise DataError("no questions", expected="test/SUBJECT_test.csv", where=folder)
     items = []
     for subject in known if subjects is None else subjects:
-        if subject not in known:
-            raise unknown_name("subject", subject, known)
+        one_of("subject", subject, known)
         examples = _mmlu_rows(Path(folder, "dev", f"{subject}_dev.csv"))[:shots] if shots else []
         begin = description(subject, form)
         for question, answers, gold in examples:

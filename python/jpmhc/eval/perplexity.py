@@ -87,7 +87,8 @@ def perplexity(
     """
     tokens = np.asarray(tokens, dtype=np.int32).reshape(-1)
     if prefix is not None:
-        tokens = np.concatenate([np.array([prefix], dtype=np.int32), tokens])
+        first = whole("prefix", prefix, 0, 2**31 - 1)
+        tokens = np.concatenate([np.array([first], dtype=np.int32), tokens])
     if tokens.size < 2:
         raise DataError("text too short", expected="a token to predict", given=tokens.size)
     stride = whole("length", length, 2) // 2 if stride is None else stride

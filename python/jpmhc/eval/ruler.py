@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from jpmhc.data.checks import one_of
 from jpmhc.data.ruler import TASKS, Instance, RulerTask
 from jpmhc.errors import DataError, unknown_name
 from jpmhc.eval.models import GeneratingModel, generated
@@ -61,8 +62,7 @@ def score(task: str, predictions: Sequence[str], outputs: Sequence[Sequence[str]
         ConfigError: an unknown task.
         DataError: no predictions, not as many outputs, or an instance without any.
     """
-    if task not in TASKS:
-        raise unknown_name("task", task, TASKS)
+    one_of("task", task, TASKS)
     if not predictions or len(predictions) != len(outputs):
         expected = f"{max(len(outputs), 1)} predictions"
         raise DataError("bad predictions", expected=expected, given=len(predictions), where=task)

@@ -17,8 +17,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from jpmhc.data import philox
-from jpmhc.data.checks import whole
-from jpmhc.errors import ConfigError, DataError, unknown_name
+from jpmhc.data.checks import MOST, fraction, one_of, whole
+from jpmhc.errors import DataError
 
 __all__ = [
     "FEW_SEEDS",
@@ -93,7 +93,7 @@ def bootstrap(
         statistic: takes [..., n], gives [...].
         confidence: in (0, 1).
         method: "bca" or "percentile".
-        resamples: how many, at least 100.
+        resamples: how many, 100..2**24.
         seed: of the resamples.
 
     Raises:
@@ -101,11 +101,9 @@ def bootstrap(
         ConfigError: an option out of range.
     """
     values = _checked(values)
-    if method not in _METHODS:
-        raise unknown_name("method", method, _METHODS)
-    if not 0 < confidence < 1:
-        raise ConfigError("bad confidence", expected="between 0 and 1", given=confidence)
-    resamples = whole("resamples", resamples, 100)
+    one_of("method", method, _METHODS)
+    confidence = fraction("confidence", confidence, ends=False)
+    resamples = whole("resamples", resamples, 100, MOST)
     n, estimate = len(values), float(statistic(values))
     if n == 1:
         return Interval(estimate, estimate, estimate, 1, confidence, method)
@@ -176,7 +174,7 @@ def permutation_test(
         DataError: the two differ in length, or a value is not finite.
         ConfigError: resamples below 100.
     """
-    resamples = whole("resamples", resamples, 100)
+    resamples = whole("resamples", resamples, 100, MOST)
     differences = _differences(a, b)
     n = len(differences)
     observed = abs(differences.sum())
@@ -200,7 +198,7 @@ def paired_seeds(count: int, base: int = 0) -> list[int]:
     Raises:
         ConfigError: `count` is negative, or `base` is no seed.
     """
-    count = whole("number of seeds", count, 0)
+    count = whole("number of seeds", count, 0, MOST)
     found: dict[int, None] = {}
     drawn = count
     while len(found) < count:
@@ -299,7 +297,10 @@ def _percent(confidence: float) -> str:
 
 
 def _checked(values: Sequence[float] | np.ndarray) -> np.ndarray:
-    values = np.asarray(values, dtype=np.float64)
+    try:
+        values = np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise DataError("bad values", expected="numbers", given=error) from error
     if values.ndim != 1 or not len(values):
         raise DataError("bad values", expected="a list of at least 1", given=list(values.shape))
     wrong = np.flatnonzero(~np.isfinite(values))

@@ -7,8 +7,8 @@ import csv
 import io
 from collections.abc import Mapping, Sequence
 
-from jpmhc.data.checks import whole
-from jpmhc.errors import DataError, unknown_name
+from jpmhc.data.checks import one_of, whole
+from jpmhc.errors import DataError
 from jpmhc.eval.statistics import Interval, bootstrap, interval_text
 
 __all__ = ["ResultTable", "escaped_for_latex", "short_length"]
@@ -59,8 +59,7 @@ class ResultTable:
         unit: str = "seeds",
         **options: object,
     ) -> None:
-        if style not in _STYLES:
-            raise unknown_name("style", style, _STYLES)
+        one_of("style", style, _STYLES)
         self._style, self._digits, self._unit = style, whole("digits", digits, 0, 15), unit
         self._title = title
         self.columns = list(dict.fromkeys(name for row in rows.values() for name in row))

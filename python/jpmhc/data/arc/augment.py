@@ -50,9 +50,12 @@ class Augmentation:
     colours: tuple[int, ...] = tuple(range(NUM_COLOURS))
 
     def __post_init__(self) -> None:
-        if not 0 <= self.dihedral < NUM_DIHEDRAL:
-            raise ConfigError("bad symmetry", expected="0..7", given=self.dihedral)
-        if sorted(self.colours) != list(range(NUM_COLOURS)) or self.colours[0] != 0:
+        whole("symmetry", self.dihedral, 0, NUM_DIHEDRAL - 1)
+        if (
+            not isinstance(self.colours, tuple)
+            or sorted(self.colours) != list(range(NUM_COLOURS))
+            or self.colours[0] != 0
+        ):
             expected = "a permutation of 0..9 that keeps 0"
             raise ConfigError("bad colours", expected=expected, given=self.colours)
 

@@ -365,9 +365,9 @@ class ArcPuzzles:
         Raises:
             RangeError: there is no such task or variant.
         """
-        if not 0 <= task < len(self.tasks):
+        if not 0 <= whole("task", task) < len(self.tasks):
             raise RangeError("no such task", expected=f"0..{len(self.tasks) - 1}", given=task)
-        return self.variants[task][variant]
+        return self.variants[task][whole("variant", variant)]
 
     def identifiers(self) -> list[str]:
         """The name of every puzzle id, `<blank>` first."""

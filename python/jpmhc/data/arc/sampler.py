@@ -20,9 +20,10 @@ import numpy as np
 from jpmhc.data import philox
 from jpmhc.data.ahead import by_threads, check_workers
 from jpmhc.data.arc.puzzles import Batch, ExampleTable
-from jpmhc.data.checks import whole
+from jpmhc.data.checks import MOST, whole
 from jpmhc.errors import ConfigError
 
+_EPOCHS_KEPT = 8  # in memory
 _STREAM_GROUPS, _STREAM_PUZZLE, _STREAM_EXAMPLE = 2, 6, 7
 
 
@@ -40,7 +41,8 @@ class TrainingBatches:
         examples: such as `ArcPuzzles.training`, or a set in the TRM's format.
         batch_size: B, of all ranks together.
         seed: 0 <= seed < 2**64.
-        epochs: of an iteration.
+        epochs: of an iteration, at most 2**24. Where all puzzles of a group have as many examples
+            and none are cut, no more than a few epochs are in memory.
         cut_puzzles: whether the examples of a puzzle that find no place in a batch are left out,
             as in the TRM's scripts, instead of beginning the next batch. Then the batches depend
             on the batch size.
@@ -66,16 +68,20 @@ class TrainingBatches:
         ranks: int = 1,
         workers: int = 0,
     ) -> None:
-        self.examples, self.seed, self.cut_puzzles = examples, seed, cut_puzzles
-        self.batch_size = whole("batch_size", batch_size, 1)
-        self.epochs, self.workers = whole("epochs", epochs, 1), check_workers(workers)
+        self.examples, self.cut_puzzles = examples, cut_puzzles
+        self.seed = philox.check_seed(seed)
+        self.batch_size = whole("batch_size", batch_size, 1, MOST)
+        self.epochs, self.workers = whole("epochs", epochs, 1, MOST), check_workers(workers)
         self._share = _share(self.batch_size, rank, ranks)
         self.position = Position(0, 0)
         self._rows = lru_cache(maxsize=2)(self._iteration_rows)
+        self._rows_of_epoch = lru_cache(maxsize=_EPOCHS_KEPT)(self.epoch_rows)
         self._counts: dict[int, int] = {}
-        self._varies = cut_puzzles or _sizes_vary(examples)
+        # How many examples every epoch has; None: not every epoch has as many.
+        self._epoch_size = None if cut_puzzles else _epoch_size(examples)
         if not self.batches_in(0):
-            expected = f"at most {len(self._rows(0))} examples"
+            most = self._epoch_size and self.epochs * self._epoch_size
+            expected = f"at most {most or len(self._rows(0))} examples"
             hint = "more epochs an iteration make room for larger batches"
             raise ConfigError("no whole batch", expected=expected, given=batch_size, hint=hint)
 
@@ -88,10 +94,11 @@ class TrainingBatches:
 
     def batches_in(self, iteration: int) -> int:
         """Whole batches of an iteration."""
-        key = iteration if self._varies else 0
-        if key not in self._counts:
-            self._counts[key] = len(self._rows(key)) // self.batch_size
-        return self._counts[key]
+        if self._epoch_size is not None:
+            return self.epochs * self._epoch_size // self.batch_size
+        if iteration not in self._counts:
+            self._counts[iteration] = len(self._rows(iteration)) // self.batch_size
+        return self._counts[iteration]
 
     def batch(self, iteration: int, batch: int) -> Batch:
         """This rank's rows of a batch, whatever was taken before.
@@ -101,8 +108,19 @@ class TrainingBatches:
         """
         iteration = whole("iteration", iteration, 0)
         batch = whole("batch", batch, 0, self.batches_in(iteration) - 1)
-        rows = self._rows(iteration)[batch * self.batch_size : (batch + 1) * self.batch_size]
-        return self.examples.batch(rows[self._share])
+        return self.examples.batch(self._batch_rows(iteration, batch)[self._share])
+
+    def _batch_rows(self, iteration: int, batch: int) -> np.ndarray:
+        """The rows of a batch for all ranks."""
+        first = batch * self.batch_size
+        end = first + self.batch_size
+        size = self._epoch_size
+        if size is None:
+            return self._rows(iteration)[first:end]
+        epochs = range(first // size, -(-end // size))
+        before = epochs[0] * size
+        parts = [self._rows_of_epoch(iteration * self.epochs + epoch) for epoch in epochs]
+        return np.concatenate(parts)[first - before : end - before]
 
     def position_of(self, step: int) -> Position:
         """The position of a batch counted through from the beginning.
@@ -111,7 +129,7 @@ class TrainingBatches:
             ConfigError: a negative step.
         """
         step = whole("step", step, 0)
-        if not self._varies:
+        if self._epoch_size is not None:
             return Position(*divmod(step, self.batches_in(0)))
         for iteration in count():
             size = self.batches_in(iteration)
@@ -150,7 +168,7 @@ class TrainingBatches:
             ConfigError: the state is of other data, or of another seed or batch size.
         """
         for name, own in self._identity().items():
-            if state.get(name) != own:
+            if not isinstance(state.get(name), int) or state[name] != own:
                 message = f"state of another {name.replace('_', ' ')}"
                 raise ConfigError(message, expected=own, given=state.get(name))
         iteration, batch = (whole(name, state.get(name), 0) for name in Position._fields)
@@ -205,11 +223,12 @@ class TrainingBatches:
         return np.split(rows, ends[:-1])
 
 
-def _sizes_vary(examples: ExampleTable) -> bool:
-    """Whether puzzles of one group differ in their number of examples, and so epochs in theirs."""
+def _epoch_size(examples: ExampleTable) -> int | None:
+    """How many examples an epoch has; None where the puzzles of a group differ in theirs."""
     sizes = np.diff(examples.puzzle_indices)
     first = sizes[examples.group_indices[:-1]]
-    return bool((sizes != first.repeat(np.diff(examples.group_indices))).any())
+    vary = (sizes != first.repeat(np.diff(examples.group_indices))).any()
+    return None if vary else int(first.sum())
 
 
 def _cut(puzzles: list[np.ndarray], batch_size: int) -> list[np.ndarray]:
@@ -244,7 +263,7 @@ class EvaluationBatches:
         ranks: int = 1,
         workers: int = 0,
     ) -> None:
-        self.examples, self.batch_size = examples, whole("batch_size", batch_size, 1)
+        self.examples, self.batch_size = examples, whole("batch_size", batch_size, 1, MOST)
         self._share = _share(self.batch_size, rank, ranks)
         self.workers = check_workers(workers)
 

@@ -9,8 +9,9 @@ from pathlib import Path
 
 from jpmhc._libraries import missing
 from jpmhc.data.arc.tasks import Task, TaskSets
+from jpmhc.data.checks import one_of
 from jpmhc.data.reading import read_json
-from jpmhc.errors import ConfigError, DataError, unknown_name
+from jpmhc.errors import ConfigError, DataError
 
 ROLES = ("training", "evaluation")
 
@@ -161,5 +162,5 @@ def _as_role(tasks: Iterable[Task], role: str, origin: str) -> TaskSets:
 
 
 def _check_role(role: str | None) -> None:
-    if role is not None and role not in ROLES:
-        raise unknown_name("role", role, ROLES)
+    if role is not None:
+        one_of("role", role, ROLES)

@@ -11,6 +11,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
+from itertools import islice
 
 from jpmhc.data.ahead import by_processes
 from jpmhc.data.output import OutputFolder, progress
@@ -61,11 +62,11 @@ def write_lines(output: OutputFolder, files: Sequence[Lines], *, workers: int, q
     """
     global _files
     _files = files
-    jobs = [(k, index) for k, file in enumerate(files) for index in file.indices]
-    rest = jobs[output.done :]
     done = output.done
-    with closing(by_processes(_text, rest, min(workers, len(rest)))) as texts:
-        for number, text in progress(texts, len(rest), "instances", quiet=quiet):
+    jobs = ((k, index) for k, file in enumerate(files) for index in file.indices)
+    rest = sum(len(file.indices) for file in files) - done
+    with closing(by_processes(_text, islice(jobs, done, None), min(workers, rest))) as texts:
+        for number, text in progress(texts, rest, "instances", quiet=quiet):
             output.append(files[number].name, text)
             done += 1
             if done % _INSTANCES_PER_SAVE == 0:
