@@ -212,6 +212,17 @@ def test_what_is_wrong_with_an_instance_is_found():
         check({**record, "prompt": "Nothing.\n\nQuestion: Why?\nAnswer:"})
 
 
+@pytest.mark.parametrize("field", ["prompt", "kind", "answer", "candidates"])
+@pytest.mark.parametrize("value", [None, 3, [3], {}, "\ud800", float("nan")])
+def test_records_of_wrong_kinds_are_named(field, value):
+    record = corpus(hops=1, chains=2).instance(0).record()
+    with pytest.raises(DataError, match="instance 0: |bad prompt"):
+        check({**record, field: value})
+    record.pop(field)
+    with pytest.raises(DataError, match=f"instance 0: bad field '{field}': .* got nothing"):
+        check(record)
+
+
 @pytest.mark.parametrize("length", [1, 64, 400])
 def test_short_lengths_say_what_is_needed(length):
     with pytest.raises(DataError, match=r"length too short: expected at least (\d+) tokens") as e:

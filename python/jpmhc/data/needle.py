@@ -19,8 +19,9 @@ Instance `index` depends on the options, the seed, the split and `index` alone.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -29,7 +30,15 @@ from jpmhc.data.checks import MOST, fraction, one_of, whole
 from jpmhc.data.draws import Draws
 from jpmhc.data.filler import Filler
 from jpmhc.data.fitting import suffix_of_length
-from jpmhc.data.needle_themes import MOST_HOPS, THEMES, Theme, content_stems, pool_stems
+from jpmhc.data.needle_themes import (
+    MOST_HOPS,
+    THEMES,
+    Fact,
+    Theme,
+    content_stems,
+    pool_stems,
+)
+from jpmhc.data.reading import as_text, field
 from jpmhc.data.tokenizers import Tokenizer
 from jpmhc.errors import ConfigError, DataError
 
@@ -457,51 +466,68 @@ def check(instance: Instance | dict) -> Proof:
         DataError: naming the instance and what does not hold.
     """
     record = instance.record() if isinstance(instance, Instance) else instance
-    where = f"instance {record['index']}"
-    haystack, question = _parts(record["prompt"])
+    where = f"instance {record.get('index')}" if isinstance(record, dict) else "instance"
+    prompt, kind, answer = (field(record, part, str, where) for part in _CHECKED)
+    candidates = field(record, "candidates", list, where)
+    haystack, question = _parts(prompt)
     theme, level, name = _asked(question, where)
     found = sorted(theme.facts(haystack), key=lambda item: item[1])
-    facts = [fact for fact, _, _ in found]
-    people = tuple(sorted(fact.source for fact in facts if fact.level == 0))
-    answers, path = _follow(facts, level, name)
     sentences = {fact: haystack[begin:end] for fact, begin, end in found}
-    filler = _rest(haystack, found)
-    asked = content_stems(question)
-    named = content_stems(name)
-
-    def expect(holds: bool, message: str, expected: object, given: object) -> None:
-        if not holds:
-            raise DataError(message, expected=expected, given=given, where=where)
-
-    expect(
-        people == tuple(sorted(record["candidates"])),
-        "the people differ from the candidates", record["candidates"], people,
-    )  # fmt: skip
+    answers, path = _follow(list(sentences), level, name)
+    people = tuple(sorted(fact.source for fact in sentences if fact.level == 0))
+    expect = partial(_expect, where)
+    expect(kind in KINDS, "unknown kind", KINDS, kind)
+    given = tuple(sorted(as_text(person, "candidates", where) for person in candidates))
+    expect(people == given, "the people differ from the candidates", given, people)
     expect(len(set(people)) == len(people), "a person has two needles", "one", people)
-    shared = asked & content_stems(filler)
+    _check_filler(expect, content_stems(_rest(haystack, found)), content_stems(question))
+    overlap = _overlap(expect, sentences, question, name, literal=kind == "literal")
+    if kind == "no_bridge":
+        expect(not answers, "the control can be answered", "no answer", answers)
+        mentioned = [fact for fact in sentences if name in (fact.source, fact.target)]
+        expect(not mentioned, "the control names what is asked for", "nowhere", name)
+    else:
+        expect(answers == (answer,), "the chains lead elsewhere", answer, answers)
+        message = "wrong overlap of question and needle"
+        expect(bool(overlap) == (kind == "literal"), message, kind, sorted(overlap))
+    return Proof(answers, people, overlap, tuple(sentences[fact] for fact in path))
+
+
+_CHECKED = ("prompt", "kind", "answer")  # texts of a record
+
+
+def _expect(where: str, holds: bool, message: str, expected: object, given: object) -> None:
+    if not holds:
+        raise DataError(message, expected=expected, given=given, where=where)
+
+
+def _check_filler(expect: Callable[..., None], filler: set[str], asked: set[str]) -> None:
+    """That stems of the filler are neither asked for nor those of any name."""
+    shared = asked & filler
     expect(not shared, "question and filler share words", "none", sorted(shared))
-    strangers = pool_stems() & content_stems(filler)
+    strangers = pool_stems() & filler
     expect(not strangers, "the filler has names", "none", sorted(strangers))
-    overlap: set[str] = set()
+
+
+def _overlap(
+    expect: Callable[..., None],
+    sentences: dict[Fact, str],
+    question: str,
+    name: str,
+    *,
+    literal: bool,
+) -> frozenset[str]:
+    """The stems that the question shares with needles; with statements it may share the name."""
+    asked, named = content_stems(question), content_stems(name)
+    overlap: frozenset[str] = frozenset()
     for fact, text in sentences.items():
         shared = asked & content_stems(text)
         if fact.level == 0:
             overlap |= shared
-        literal = record["kind"] == "literal" and fact.level <= 1
-        allowed = named if name in (fact.source, fact.target) or literal else set()
+        free = name in (fact.source, fact.target) or (literal and fact.level <= 1)
+        allowed = named if free else set()
         expect(shared <= allowed, "question and statement share words", "none", sorted(shared))
-    if record["kind"] == "no_bridge":
-        expect(not answers, "the control can be answered", "no answer", answers)
-        mentioned = [f for f in facts if name in (f.source, f.target)]
-        expect(not mentioned, "the control names what is asked for", "nowhere", name)
-    else:
-        expect(answers == (record["answer"],), "the chains lead elsewhere", record["answer"],
-               answers)  # fmt: skip
-        expect(
-            bool(overlap) == (record["kind"] == "literal"),
-            "wrong overlap of question and needle", record["kind"], sorted(overlap),
-        )  # fmt: skip
-    return Proof(answers, people, frozenset(overlap), tuple(sentences[fact] for fact in path))
+    return overlap
 
 
 def _parts(prompt: str) -> tuple[str, str]:

@@ -506,13 +506,17 @@ def write_documents(
         "dtype": dtype.str,
         "documents": documents,
         "tokens": tokens,
-        "tokenizer": {
-            "name": tokenizer.name,
-            "sha256": tokenizer.fingerprint,
-            "vocabulary_size": tokenizer.vocabulary_size,
-            "end": tokenizer.end,
-        },
+        "tokenizer": _described(tokenizer),
         "sources": list(sources),
     }
     output.write_json(_MANIFEST, manifest)
     return manifest
+
+
+def _described(tokenizer: Tokenizer) -> dict:
+    return {
+        "name": tokenizer.name,
+        "sha256": tokenizer.fingerprint,
+        "vocabulary_size": tokenizer.vocabulary_size,
+        "end": tokenizer.end,
+    }

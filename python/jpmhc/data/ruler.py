@@ -27,6 +27,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from importlib import resources
 from itertools import islice
+from typing import Protocol
 
 import numpy as np
 
@@ -351,6 +352,21 @@ def _different(draws: Draws, kind: str, taken: set[str]) -> str:
     return value
 
 
+class _Maker(Protocol):
+    """What makes the instances of one kind of task.
+
+    Attributes:
+        generate: how many tokens an answer may have.
+        needs: "haystack", "questions" or None.
+    """
+
+    generate: int
+    needs: str | None
+
+    def draft(self, task: RulerTask, index: int, where: str) -> _Draft:
+        """An instance of a task; raises `DataError` where the length has no room for any."""
+
+
 @dataclass(frozen=True)
 class _Needles:
     """The needle-in-a-haystack tasks."""
@@ -647,7 +663,7 @@ class _Answers:
         return _Draft(len(question.gold), len(order), build)
 
 
-TASKS = {
+TASKS: dict[str, _Maker] = {
     "niah_single_1": _Needles("repeat"),
     "niah_single_2": _Needles("essay"),
     "niah_single_3": _Needles("essay", values="uuids"),

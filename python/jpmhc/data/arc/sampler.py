@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
-from itertools import count
 from typing import NamedTuple
 
 import numpy as np
@@ -131,12 +130,10 @@ class TrainingBatches:
         step = whole("step", step, 0)
         if self._epoch_size is not None:
             return Position(*divmod(step, self.batches_in(0)))
-        for iteration in count():
-            size = self.batches_in(iteration)
-            if step < size:
-                return Position(iteration, step)
-            step -= size
-        raise AssertionError
+        iteration = 0
+        while step >= (size := self.batches_in(iteration)):
+            iteration, step = iteration + 1, step - size
+        return Position(iteration, step)
 
     def at_step(self, step: int) -> Batch:
         """The batch of a step counted through from the beginning.
