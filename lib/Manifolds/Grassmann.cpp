@@ -71,7 +71,7 @@ public:
 
   ManifoldCost cost(int64_t n, const ManifoldParameters &p) const override {
     int64_t r = rank(n, p);
-    return {4 * n * r * r + 2 * n * n * r, r};
+    return {4 * n * r * r + 2 * n * n * r, 0};
   }
   std::vector<double> initialBias(int64_t n,
                                   const ManifoldParameters &p) const override {

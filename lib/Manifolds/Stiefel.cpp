@@ -51,10 +51,11 @@ public:
   }
 
   ManifoldCost cost(int64_t n, const ManifoldParameters &p) const override {
-    int64_t product = 2 * n * n * n;
-    if (p.flag("exact"))
-      return {n <= 4 ? product : 3 * product, 0};
-    return {p.integer("steps") * product + 2 * n * n, 0};
+    if (!p.flag("exact"))
+      return {p.integer("steps") * (2 * n * n * n + 2 * n * n), 0};
+    return {n <= 4 ? n * n * (2 * n + 14) // B² and what an entry is made of
+                   : 8 * n * n * n / 3 + 4 * n * n, // elimination
+            0};
   }
   std::vector<double> initialBias(int64_t n,
                                   const ManifoldParameters &) const override {

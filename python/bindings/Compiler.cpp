@@ -158,10 +158,8 @@ public:
                          .Case("bf16", JPMHC_BF16)
                          .Case("f16", JPMHC_F16)
                          .Default(0);
-      int64_t count = 1;
-      for (int64_t size : spec.shape)
-        count *= size;
-      int64_t found = type ? jpmhcFindNotFinite(type, buffers[i], count) : -1;
+      int64_t found =
+          type ? jpmhcFindNotFinite(type, buffers[i], spec.elements()) : -1;
       if (found >= 0)
         return jpmhcFail(JPMHC_NOT_FINITE,
                          llvm::formatv("argument {0} of '{1}' holds a number "
@@ -371,6 +369,10 @@ void bindCompiler(py::module_ &m) {
       PyErr_SetObject(runErrorType, py::make_tuple(e.status, e.message).ptr());
     }
   });
+
+  m.attr("UNSUPPORTED") = static_cast<int32_t>(JPMHC_UNSUPPORTED);
+  m.attr("INDEX_OUT_OF_RANGE") = static_cast<int32_t>(JPMHC_INDEX_OUT_OF_RANGE);
+  m.attr("NOT_FINITE") = static_cast<int32_t>(JPMHC_NOT_FINITE);
 
   py::class_<Program, std::shared_ptr<Program>>(m, "Executable",
                                                 "Compiled code and its arena.")

@@ -4,6 +4,7 @@
 
 #include "Bindings.h"
 
+#include "jpmhc/Analysis/Cost.h"
 #include "jpmhc/Dialect/JPMHC/IR/JPMHCDialect.h"
 #include "jpmhc/Frontend/GraphBuilder.h"
 #include "jpmhc/Manifolds/Manifold.h"
@@ -96,6 +97,16 @@ void bindManifolds(py::module_ &m) {
       },
       py::arg("attribute"), py::arg("n"),
       "Bias of the raw numbers at the start of training.");
+  m.def(
+      "manifold_flops",
+      [](const std::string &attribute, int64_t n) {
+        return ask(attribute, n, [&](const Manifold &f, const auto &values) {
+          ManifoldCost cost = f.cost(n, values);
+          return cost.flops + kFunctionFlops * cost.transcendentals;
+        });
+      },
+      py::arg("attribute"), py::arg("n"),
+      "About what the projection of a token takes, functions as in Cost.h.");
   m.def(
       "manifold_starts_as_identity",
       [](const std::string &name) { return find(name).startsAsIdentity(); },

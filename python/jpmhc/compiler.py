@@ -255,7 +255,12 @@ def addresses_of(arrays: Iterable[np.ndarray]) -> list[int]:
     return [array.ctypes.data for array in arrays]
 
 
-_INDEX_OUT_OF_RANGE, _UNSUPPORTED, _NOT_FINITE = 5, 2, 7
+_ERRORS = {
+    _core.INDEX_OUT_OF_RANGE: RangeError,
+    _core.UNSUPPORTED: UnsupportedError,
+    _core.NOT_FINITE: NotFiniteError,
+}
+"""By the status of a run; any other one is a failure of jpmhc's own."""
 
 
 def run_addresses(executable: Any, number: int, addresses: list[int]) -> None:
@@ -271,13 +276,7 @@ def run_addresses(executable: Any, number: int, addresses: list[int]) -> None:
         executable.run(number, addresses)
     except _core.RunError as error:
         status, message = error.args
-        if status == _INDEX_OUT_OF_RANGE:
-            raise RangeError(message) from None
-        if status == _UNSUPPORTED:
-            raise UnsupportedError(message) from None
-        if status == _NOT_FINITE:
-            raise NotFiniteError(message) from None
-        raise InternalError(message) from None
+        raise _ERRORS.get(status, InternalError)(message) from None
 
 
 def _parameters(captured: Sequence[Any]) -> list[Parameter]:

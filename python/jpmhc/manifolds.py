@@ -42,6 +42,13 @@ class Manifold:
         """The bias of the raw numbers [raw_size] at the start of training."""
         return np.asarray(_ask(_core.manifold_initial_bias, self, n), np.float64)
 
+    def flops(self, n: int) -> int:
+        """About how many operations the projection of a token takes, before anything is compiled.
+
+        A transcendental function counts as 16, as in `jpmhc.cost`.
+        """
+        return _ask(_core.manifold_flops, self, n)
+
     @property
     def starts_as_identity(self) -> bool:
         """Whether equal streams stay as they are at the start."""

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 import jpmhc
-from jpmhc import nn, optim, profiling
+from jpmhc import manifolds, nn, optim, profiling
 from jpmhc.cost import roofline
 
 
@@ -64,6 +64,22 @@ def test_measured_times_stand_beside():
     lines = cost.by_line()
     assert len(lines.kernels) < len(cost.kernels)
     assert lines.flops == cost.flops and lines.floor == cost.floor
+
+
+@pytest.mark.parametrize("n", [2, 4, 6])
+@pytest.mark.parametrize(
+    ("name", "parameters"),
+    [(name, {}) for name in manifolds.names()]
+    + [("birkhoff", {"rounds": 3}), ("stiefel", {"exact": True}), ("stiefel", {"steps": 5})],
+)
+def test_what_a_manifold_says_it_costs(name, parameters, n):
+    manifold = manifolds.get(name, parameters)
+    tokens = 64
+    raw = jpmhc.spec((tokens, manifold.raw_size(n)))
+    compiled = jpmhc.compile(lambda x: jpmhc.ops.project(x, name, n, **parameters), raw)
+    counted = compiled.cost().flops / tokens
+    # Leading terms only: up to this size the compiler knows every loop and counts all the rest.
+    assert 0.6 * manifold.flops(n) <= counted <= 1.5 * manifold.flops(n)
 
 
 def test_roofline_is_a_machines():

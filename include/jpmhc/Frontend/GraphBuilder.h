@@ -87,6 +87,8 @@ struct OpRequest {
   SourceLocation location;
 };
 
+/// A module under construction in an MLIR context of its own; the values it
+/// gives out live as long as it.
 class GraphBuilder {
 public:
   explicit GraphBuilder(const mlir::DialectRegistry &registry);
@@ -162,6 +164,7 @@ public:
 
   /// Verifies the finished module.
   llvm::Error verify();
+  /// The module as text, finished or not; with `debugInfo`, with locations.
   std::string print(bool debugInfo) const;
 
 private:

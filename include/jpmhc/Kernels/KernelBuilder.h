@@ -94,6 +94,8 @@ struct Channels {
   Val mask;  ///< which of them exist; null when all do
 };
 
+/// Emits kernels at the insertion point of a builder, for the target of the
+/// module (its lanes decide how many tokens a value holds).
 class KernelBuilder {
 public:
   using Body = llvm::function_ref<void(Val)>;

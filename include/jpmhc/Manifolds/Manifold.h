@@ -68,7 +68,8 @@ private:
   mlir::DictionaryAttr values;
 };
 
-/// Rough work for one token, for heuristics and reports.
+/// About what one token takes, known before anything is compiled. A square root
+/// counts as one operation, as in Analysis/Cost.h.
 struct ManifoldCost {
   int64_t flops = 0, transcendentals = 0;
 };
@@ -105,7 +106,7 @@ public:
                               const SmallMatrix &raw,
                               const SmallMatrix &dH) const = 0;
 
-  /// Rough work of `emit` for one token.
+  /// About what `emit` takes for one token.
   virtual ManifoldCost cost(int64_t n, const ManifoldParameters &) const = 0;
 
   /// Bias of the raw numbers at the start, such that H is close to the identity

@@ -107,6 +107,7 @@ private:
   std::map<uintptr_t, Buffer> buffers;
 };
 
+/// What an Emulator is made for, and what it watches.
 struct EmulatorOptions {
   /// The chip whose optimisation pipeline runs before the emulation.
   std::string chip = "sm_90a";
@@ -147,6 +148,7 @@ struct Traffic {
   uint64_t uniqueRead = 0, uniqueWritten = 0;
 };
 
+/// What a launch did that ended without a fault.
 struct LaunchReport {
   Traffic total;
   struct BufferTraffic {

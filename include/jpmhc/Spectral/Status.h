@@ -14,6 +14,7 @@
 
 namespace jpmhc::spectral {
 
+/// Success, or a kind of failure with a message.
 class [[nodiscard]] Status {
 public:
   enum class Kind {

@@ -4,6 +4,7 @@
 #define JPMHC_TARGET_CPU_H
 
 #include "jpmhc/Target/CompilationCache.h"
+#include "jpmhc/Target/Executable.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/OwningOpRef.h"
 #include "llvm/ADT/StringMap.h"
@@ -12,8 +13,6 @@
 #include <memory>
 #include <string>
 #include <vector>
-
-struct jpmhcContext;
 
 namespace jpmhc {
 
@@ -28,8 +27,10 @@ struct CPUTarget {
   static llvm::Expected<CPUTarget> named(llvm::StringRef chip);
 };
 
+/// How a module is compiled for a CPU.
 struct CPUOptions {
   CPUTarget target = CPUTarget::host();
+  /// LLVM's optimisation level, 0 to 3.
   unsigned optLevel = 2;
   /// Instrument the generated code with LLVM's address sanitizer; the process
   /// must hold its runtime. Set by `JPMHC_SANITIZE_KERNELS=address`.
@@ -40,45 +41,10 @@ struct CPUOptions {
   static bool sanitizeAddressByDefault();
 };
 
-/// One buffer of an entry's signature.
-struct BufferSpec {
-  std::vector<int64_t> shape; ///< empty for a scalar
-  std::string dtype; ///< "f32", "bf16", "f16", "i32", "i64", "i1", "index"
-  bool isTensor;     ///< false: a scalar, passed by pointer to its value
-  bool inPlace;      ///< an argument that the function overwrites
-};
-
-/// A function of the user's module. Its symbol in the host code is the name
-/// with kEntrySuffix behind it; a shared library has both.
-struct EntrySpec {
-  std::string name;
-  std::vector<BufferSpec> arguments, results;
-  /// For each result the argument whose buffer it is, or -1 when the caller
-  /// gives an array for it.
-  std::vector<int64_t> aliases;
-  int64_t arenaBytes;
-};
-
-/// A kernel's arguments: the bounds of its rows, then these.
-struct KernelSpec {
-  std::string name;
-  std::vector<BufferSpec> arguments;
-};
-
 /// One object file of a program.
 struct CPUObject {
   std::string name;
   std::unique_ptr<llvm::MemoryBuffer> code;
-};
-
-/// What a compilation did, and the seconds that it took.
-struct CompilationReport {
-  bool fromCache = false; ///< the whole program: no pass ran
-  /// Kernels that the cache did not have.
-  int64_t compiledKernels = 0;
-  /// Tensors to kernels; kernels and host code to objects (or loading those);
-  /// linking all objects into the process.
-  double loweringSeconds = 0, codeSeconds = 0, linkSeconds = 0;
 };
 
 /// Machine code of a module: an object a kernel, and last that of the host code
@@ -88,20 +54,6 @@ struct CPUProgram {
   std::vector<KernelSpec> kernels;
   std::vector<CPUObject> objects;
   CompilationReport report;
-};
-
-/// Compiled code, ready to run; owns its machine code.
-class Executable {
-public:
-  virtual ~Executable() = default;
-  virtual llvm::ArrayRef<EntrySpec> entries() const = 0;
-  virtual const CompilationReport &report() const = 0;
-
-  /// Runs entry number `entry`. `buffers` holds one pointer for each argument,
-  /// then one for each result that is no alias of an argument, then the arena
-  /// (`arenaBytes` bytes, aligned to 64). Returns a status of the launch ABI.
-  virtual int32_t run(size_t entry, jpmhcContext *context,
-                      void **buffers) const = 0;
 };
 
 /// Machine code for every public function of `module` (left unchanged), from

@@ -22,6 +22,7 @@ std::string digestOf(llvm::StringRef text);
 /// Digest that changes with every build of the compiler and with LLVM.
 std::string compilerDigest();
 
+/// A folder of entries; any number of processes may use it at once.
 class CompilationCache {
 public:
   /// The folder of `JPMHC_CACHE_DIR`; where that is not set, `jpmhc` in the

@@ -12,6 +12,7 @@
 
 namespace jpmhc {
 
+/// How a module is compiled for a GPU.
 struct GPUOptions {
   /// One of getPTXChips().
   std::string chip = "sm_90a";

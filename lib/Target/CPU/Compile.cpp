@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include "CodeGen.h"
 #include "KernelObjects.h"
 #include "Program.h"
-#include "Signatures.h"
 #include "jpmhc/Dialect/JPMHC/IR/JPMHCDialect.h"
 #include "jpmhc/Pipelines/Pipelines.h"
 #include "jpmhc/Runtime/Launch.h"
 #include "jpmhc/Support/Settings.h"
+#include "jpmhc/Target/CPUCodeGen.h"
+#include "jpmhc/Target/Lowering.h"
 #include "jpmhc/Target/Passes.h"
 #include "llvm/ExecutionEngine/Orc/LLJIT.h"
 #include <chrono>

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "KernelObjects.h"
-#include "CodeGen.h"
-#include "Signatures.h"
 #include "jpmhc/Pipelines/Pipelines.h"
 #include "jpmhc/Runtime/Launch.h"
 #include "jpmhc/Support/Locations.h"
 #include "jpmhc/Support/Settings.h"
+#include "jpmhc/Target/CPUCodeGen.h"
+#include "jpmhc/Target/Lowering.h"
 #include "mlir/Bytecode/BytecodeWriter.h"
 #include "mlir/Parser/Parser.h"
 

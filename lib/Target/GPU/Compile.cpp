@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include "../CPU/CodeGen.h"
-#include "../CPU/Signatures.h"
 #include "jpmhc/Dialect/JPMHC/IR/JPMHCDialect.h"
 #include "jpmhc/Pipelines/Pipelines.h"
 #include "jpmhc/Runtime/Launch.h"
+#include "jpmhc/Target/CPUCodeGen.h"
 #include "jpmhc/Target/GPU.h"
+#include "jpmhc/Target/Lowering.h"
 #include "mlir/Dialect/GPU/IR/GPUDialect.h"
 #include "mlir/Dialect/LLVMIR/Transforms/Passes.h"
 #include "mlir/Target/LLVMIR/Export.h"

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "jpmhc/Target/Package.h"
 #include "llvm/ADT/StringExtras.h"
-#include "llvm/ADT/StringSwitch.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/raw_ostream.h"
@@ -9,28 +8,13 @@
 using namespace jpmhc;
 namespace json = llvm::json;
 
-static int64_t bytesOfElement(llvm::StringRef dtype) {
-  return llvm::StringSwitch<int64_t>(dtype)
-      .Cases({"f64", "i64", "index"}, 8)
-      .Cases({"f32", "i32"}, 4)
-      .Cases({"f16", "bf16", "i16"}, 2)
-      .Default(1);
-}
-
-static int64_t bytesOf(const BufferSpec &spec) {
-  int64_t bytes = bytesOfElement(spec.dtype);
-  for (int64_t size : spec.shape)
-    bytes *= size;
-  return bytes;
-}
-
 static json::Array describe(const std::vector<BufferSpec> &specs) {
   json::Array array;
   for (const BufferSpec &spec : specs)
     array.push_back(json::Object{{"kind", spec.isTensor ? "buffer" : "scalar"},
                                  {"dtype", spec.dtype},
                                  {"shape", json::Array(spec.shape)},
-                                 {"bytes", bytesOf(spec)},
+                                 {"bytes", spec.bytes()},
                                  {"inplace", spec.inPlace}});
   return array;
 }

@@ -2,9 +2,9 @@
 // Kernels compiled on several threads: the same objects in the same order as on
 // one, and errors that reach the caller.
 #include "../../../lib/Target/CPU/KernelObjects.h"
-#include "../../../lib/Target/CPU/CodeGen.h"
 #include "RunModule.h"
 #include "jpmhc/Dialect/JPMHC/Transforms/Passes.h"
+#include "jpmhc/Target/CPUCodeGen.h"
 
 using namespace jpmhc;
 

@@ -62,12 +62,8 @@ inline std::vector<Array> runModule(llvm::StringRef text,
   std::vector<void *> buffers;
   for (Array &input : inputs)
     buffers.push_back(input.data());
-  for (size_t i = 0; i < entry.results.size(); ++i) {
-    int64_t size = 1;
-    for (int64_t d : entry.results[i].shape)
-      size *= d;
-    results.emplace_back(size);
-  }
+  for (const BufferSpec &result : entry.results)
+    results.emplace_back(result.elements());
   for (size_t i = 0; i < entry.results.size(); ++i)
     if (entry.aliases[i] < 0)
       buffers.push_back(results[i].data());

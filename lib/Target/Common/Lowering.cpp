@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include "Signatures.h"
+#include "jpmhc/Target/Lowering.h"
 #include "jpmhc/Dialect/JPMHC/IR/JPMHCDialect.h"
 #include "jpmhc/Support/Dump.h"
 #include "mlir/IR/Verifier.h"

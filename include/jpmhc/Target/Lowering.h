@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // What compilation for every target begins with.
-#ifndef JPMHC_LIB_TARGET_CPU_SIGNATURES_H
-#define JPMHC_LIB_TARGET_CPU_SIGNATURES_H
+#ifndef JPMHC_TARGET_LOWERING_H
+#define JPMHC_TARGET_LOWERING_H
 
-#include "jpmhc/Target/CPU.h"
+#include "jpmhc/Target/Executable.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/BuiltinOps.h"
+#include "llvm/Support/Error.h"
 
 namespace mlir {
 class OpPassManager;
@@ -31,4 +33,4 @@ llvm::Error runPipeline(mlir::ModuleOp module,
 
 } // namespace jpmhc
 
-#endif // JPMHC_LIB_TARGET_CPU_SIGNATURES_H
+#endif // JPMHC_TARGET_LOWERING_H

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// LLVM dialect to machine code for one processor.
-#ifndef JPMHC_LIB_TARGET_CPU_CODEGEN_H
-#define JPMHC_LIB_TARGET_CPU_CODEGEN_H
+// LLVM dialect to machine code for one processor: kernels of a CPU, and the
+// host code of every target.
+#ifndef JPMHC_TARGET_CPUCODEGEN_H
+#define JPMHC_TARGET_CPUCODEGEN_H
 
 #include "jpmhc/Target/CPU.h"
 #include "llvm/Support/MemoryBuffer.h"
@@ -19,4 +20,4 @@ generateObject(mlir::ModuleOp module, const CPUOptions &options,
 
 } // namespace jpmhc
 
-#endif // JPMHC_LIB_TARGET_CPU_CODEGEN_H
+#endif // JPMHC_TARGET_CPUCODEGEN_H
