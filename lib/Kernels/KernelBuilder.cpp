@@ -535,9 +535,8 @@ Val KernelBuilder::lanePositions(Val first) {
 
 bool KernelBuilder::canTranspose(Value memref, int64_t size) const {
   // LLVM cannot select loads and stores of, say, nine bf16 at once.
-  bool whole =
-      cast<MemRefType>(memref.getType()).getElementType().isF32() ||
-      size % lanes() == 0;
+  bool whole = cast<MemRefType>(memref.getType()).getElementType().isF32() ||
+               size % lanes() == 0;
   return whole && lanes() > 1 && llvm::isPowerOf2_64(lanes());
 }
 
