@@ -354,6 +354,19 @@ def test_variants_differ_in_content_and_none_is_missed(pairs, count):
     assert found == expected
 
 
+def test_variants_that_only_change_the_order_of_pairs_are_one():
+    """A mirror makes the first pair of the second, and the test is as good as either."""
+    pairs = [([[1, 0, 0]], [[1]]), ([[0, 0, 1]], [[1]])]
+    mirrored = arc.Task.from_grids("mirrored", pairs, [([[0, 1, 0]], [[1]])])
+    one = arc.Task.from_grids("one", pairs[:1], [([[0, 1, 0]], [[1]])])
+    # Two orientations times nine names of the colour; of `one` also two directions each.
+    assert len(arc.draw_variants(mirrored, 1000, 3)) == 2 * 9
+    assert len(arc.draw_variants(one, 1000, 3)) == 4 * 9
+    moved = arc.Task.from_grids("moved", pairs[::-1], [([[0, 1, 0]], [[1]])])
+    learnt = arc.Task.from_grids("learnt", [*pairs, ([[0, 1, 0]], [[1]])][1:], pairs[:1])
+    assert len(arc.draw_variants(moved, 1000, 3)) == len(arc.draw_variants(learnt, 1000, 3)) == 18
+
+
 def test_a_task_has_only_as_many_variants_as_differ():
     blank = arc.Task.from_grids("blank", [([[0]], [[0]])], [([[0]], [[0]])])
     puzzles = puzzles_of([blank, small_task()], variants=3, seed=0)
