@@ -138,3 +138,15 @@ def test_fillers_say_what_is_wrong_with_them(tmp_path):
         Filler.from_file(tmp_path / "none.txt")
     (tmp_path / "good.json").write_text('{"text": "One. Two."}')
     assert Filler.from_file(tmp_path / "good.json").sentences == ("One.", "Two.")
+
+
+def test_texts_that_a_vocabulary_has_nothing_for(tmp_path):
+    from tokenizers import Tokenizer, models, pre_tokenizers
+
+    model = Tokenizer(models.WordLevel({"Alice": 0}, unk_token="[UNK]"))
+    model.pre_tokenizer = pre_tokenizers.Whitespace()
+    model.save(str(tmp_path / "words.json"))
+    made = tokenizers.load(tmp_path / "words.json")
+    assert made.encode("Alice").tolist() == [0]
+    with pytest.raises(DataError, match=r"words\.json: cannot be encoded: got .*UNK"):
+        made.encode("the White Rabbit")
