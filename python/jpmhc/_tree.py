@@ -15,6 +15,22 @@ class _Leaf:
 LEAF = _Leaf()
 
 
+def _replace(node: Any, is_leaf: Callable[[Any], bool], new: Callable[[Any], Any]) -> Any:
+    """The tree with `new(leaf)` for each leaf, in order.
+
+    Not a closure that calls itself: such a cycle would hold the arrays until the next collection.
+    """
+    if is_leaf(node):
+        return new(node)
+    if isinstance(node, dict):
+        return {key: _replace(node[key], is_leaf, new) for key in node}
+    if isinstance(node, tuple) and hasattr(node, "_fields"):
+        return type(node)(*(_replace(item, is_leaf, new) for item in node))
+    if isinstance(node, (tuple, list)):
+        return type(node)(_replace(item, is_leaf, new) for item in node)
+    return node
+
+
 def flatten(tree: Any, is_leaf: Callable[[Any], bool]) -> tuple[list[Any], Any]:
     """Leaves in order and the structure with `LEAF` in their places.
 
@@ -22,38 +38,18 @@ def flatten(tree: Any, is_leaf: Callable[[Any], bool]) -> tuple[list[Any], Any]:
     """
     leaves: list[Any] = []
 
-    def walk(node: Any) -> Any:
-        if is_leaf(node):
-            leaves.append(node)
-            return LEAF
-        if isinstance(node, dict):
-            return {key: walk(node[key]) for key in node}
-        if isinstance(node, tuple) and hasattr(node, "_fields"):
-            return type(node)(*(walk(item) for item in node))
-        if isinstance(node, (tuple, list)):
-            return type(node)(walk(item) for item in node)
-        return node
+    def take(leaf: Any) -> Any:
+        leaves.append(leaf)
+        return LEAF
 
-    structure = walk(tree)
+    structure = _replace(tree, is_leaf, take)
     return leaves, structure
 
 
 def unflatten(structure: Any, leaves: list[Any]) -> Any:
     """The inverse of `flatten`."""
     remaining = iter(leaves)
-
-    def walk(node: Any) -> Any:
-        if node is LEAF:
-            return next(remaining)
-        if isinstance(node, dict):
-            return {key: walk(node[key]) for key in node}
-        if isinstance(node, tuple) and hasattr(node, "_fields"):
-            return type(node)(*(walk(item) for item in node))
-        if isinstance(node, (tuple, list)):
-            return type(node)(walk(item) for item in node)
-        return node
-
-    return walk(structure)
+    return _replace(structure, lambda node: node is LEAF, lambda _: next(remaining))
 
 
 def names(structure: Any, prefix: str = "") -> list[str]:

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from jpmhc import _core, _reproducer, _tree, arguments
+from jpmhc import _core, _reproducer, _tree, arguments, result_memory
 from jpmhc._location import here
 from jpmhc.cost import Cost, cost_table
 from jpmhc.elementwise import broadcast_to
@@ -235,7 +235,7 @@ class Program:
 
         A result that is an argument unchanged is a copy of it.
         """
-        outputs = [np.empty(spec.shape, spec.numpy) for spec in entry.outputs]
+        outputs = [result_memory.empty(spec.shape, spec.numpy) for spec in entry.outputs]
         written = []
         for output, alias in zip(outputs, self.aliases(entry), strict=True):
             if alias < 0:

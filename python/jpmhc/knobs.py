@@ -90,6 +90,13 @@ KNOBS = {
             at_start=True,
         ),
         Knob(
+            "idle_memory",
+            "JPMHC_IDLE_MEMORY",
+            "count",
+            "an eighth of the machine's memory",
+            "megabytes of results no longer held that are kept for later results; 0 keeps none",
+        ),
+        Knob(
             "log",
             "JPMHC_LOG",
             "word",
@@ -149,6 +156,8 @@ def _text(knob: Knob, value: object, where: str | None = None) -> str:
         if isinstance(value, (str, os.PathLike)):
             return os.fspath(value)
         raise ConfigError(f"knob {knob.name}", expected="a path", given=repr(value), where=where)
+    if knob.kind == "count":
+        return _count(knob, str(value), where)
     if not isinstance(value, str) or value not in ("", *knob.words):
         expected = f"one of {', '.join(repr(word) for word in ('', *knob.words))}"
         raise ConfigError(f"knob {knob.name}", expected=expected, given=repr(value), where=where)
@@ -166,7 +175,7 @@ def get(name: str) -> str | None:
     return _core.get_setting(_find(name).variable)
 
 
-def set(name: str, value: str | os.PathLike | None) -> None:  # noqa: A001
+def set(name: str, value: str | os.PathLike | int | None) -> None:  # noqa: A001
     """Overrides a knob for the process; None lets the environment hold again.
 
     Raises:
@@ -184,7 +193,7 @@ def set(name: str, value: str | os.PathLike | None) -> None:  # noqa: A001
 
 
 @contextlib.contextmanager
-def scope(**values: str | os.PathLike | None) -> Iterator[None]:
+def scope(**values: str | os.PathLike | int | None) -> Iterator[None]:
     """Overrides knobs inside a block; a trace is written at its end.
 
     Raises:
@@ -207,10 +216,10 @@ def scope(**values: str | os.PathLike | None) -> Iterator[None]:
                 write_trace(values["trace"])
 
 
-_overrides: dict[str, str | os.PathLike | None] = {}
+_overrides: dict[str, str | os.PathLike | int | None] = {}
 
 
-def _override(name: str, value: str | os.PathLike | None) -> None:
+def _override(name: str, value: str | os.PathLike | int | None) -> None:
     set(name, value)
     _overrides[name] = value
 
@@ -239,19 +248,15 @@ def start() -> None:
     for knob in KNOBS.values():
         value = os.environ.get(knob.variable)
         if value is not None:
-            _check_variable(knob, value)
+            _text(knob, value, where=knob.variable)
     path = os.environ.get(KNOBS["trace"].variable)
     if path:
         atexit.register(write_trace, path)
 
 
-def _check_variable(knob: Knob, value: str) -> None:
-    if knob.kind != "count":
-        _text(knob, value, where=knob.variable)
-        return
+def _count(knob: Knob, text: str, where: str | None) -> str:
     least, most = knob.range
-    if not (value.isascii() and value.isdigit() and least <= int(value) <= most):
+    if not (text.isascii() and text.isdigit() and least <= int(text) <= most):
         expected = f"an integer {least}..{most}"
-        raise ConfigError(
-            f"knob {knob.name}", expected=expected, given=repr(value), where=knob.variable
-        )
+        raise ConfigError(f"knob {knob.name}", expected=expected, given=repr(text), where=where)
+    return text

@@ -16,9 +16,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import torch
 
-from jpmhc import _core
+from jpmhc import _core, result_memory
 from jpmhc._location import without_location
 from jpmhc.compiler import Entry, Program, run_addresses
 from jpmhc.errors import DTypeError, ShapeError
@@ -105,7 +106,7 @@ class Kernel:
     ) -> list[torch.Tensor]:
         """Runs on tensors, then scalars; copies those that are not contiguous."""
         tensors = [t if t.is_contiguous() else t.contiguous() for t in tensors]
-        outputs = [torch.empty(shape, dtype=dtype) for shape, dtype in self._outputs]
+        outputs = [_empty(shape, dtype) for shape, dtype in self._outputs]
         addresses = [t.data_ptr() for t in tensors]
         addresses += [ctypes.addressof(value) for value in scalars]
         if not self._copies:
@@ -120,6 +121,15 @@ class Kernel:
         match_threads()
         run_addresses(self._executable, self._number, addresses)
         return outputs
+
+
+def _empty(shape: tuple[int, ...], dtype: torch.dtype) -> torch.Tensor:
+    """A tensor of undefined values; a large one lies where an earlier result was."""
+    size = math.prod(shape) * dtype.itemsize
+    if size < result_memory.SMALLEST:
+        return torch.empty(shape, dtype=dtype)
+    memory = torch.from_numpy(result_memory.empty((size,), np.uint8)).untyped_storage()
+    return torch.empty(0, dtype=dtype).set_(memory, 0, shape)
 
 
 def match_threads() -> None:
