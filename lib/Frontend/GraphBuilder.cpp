@@ -502,18 +502,33 @@ static Expected<RankedTensorType> asTensor(Type type,
   return makeError("expected a tensor of static shape, got " + text, location);
 }
 
-Expected<Value> GraphBuilder::contract(Value lhs, Value rhs,
-                                       ArrayRef<std::string> maps,
-                                       llvm::StringRef resultType,
-                                       const SourceLocation &location) {
+Expected<RankedTensorType>
+GraphBuilder::prepare(ArrayRef<Value> operands, llvm::StringRef resultType,
+                      const SourceLocation &location) {
   if (Error error = requireScope(location))
     return error;
-  if (Error error = checkVisible({lhs, rhs}, location))
+  if (Error error = checkVisible(operands, location))
     return error;
   Expected<Type> type = parseTypeText(resultType, location);
   if (!type)
     return type.takeError();
-  Expected<RankedTensorType> tensor = asTensor(*type, location);
+  return asTensor(*type, location);
+}
+
+Expected<RankedTensorType>
+GraphBuilder::prepare(Value operand, const SourceLocation &location) {
+  if (Error error = requireScope(location))
+    return error;
+  if (Error error = checkVisible({operand}, location))
+    return error;
+  return asTensor(operand.getType(), location);
+}
+
+Expected<Value> GraphBuilder::contract(Value lhs, Value rhs,
+                                       ArrayRef<std::string> maps,
+                                       llvm::StringRef resultType,
+                                       const SourceLocation &location) {
+  Expected<RankedTensorType> tensor = prepare({lhs, rhs}, resultType, location);
   if (!tensor)
     return tensor.takeError();
   llvm::SmallVector<Attribute> mapAttrs;
@@ -538,11 +553,7 @@ Expected<Value> GraphBuilder::reduce(Value input, ArrayRef<int64_t> axes,
                                      llvm::StringRef combiner,
                                      llvm::StringRef init,
                                      const SourceLocation &location) {
-  if (Error error = requireScope(location))
-    return error;
-  if (Error error = checkVisible({input}, location))
-    return error;
-  Expected<RankedTensorType> tensor = asTensor(input.getType(), location);
+  Expected<RankedTensorType> tensor = prepare(input, location);
   if (!tensor)
     return tensor.takeError();
   Expected<Attribute> start = parseAttributeText(init, location);
@@ -578,14 +589,7 @@ Expected<Value> GraphBuilder::broadcast(Value input,
                                         ArrayRef<int64_t> addedAxes,
                                         llvm::StringRef resultType,
                                         const SourceLocation &location) {
-  if (Error error = requireScope(location))
-    return error;
-  if (Error error = checkVisible({input}, location))
-    return error;
-  Expected<Type> type = parseTypeText(resultType, location);
-  if (!type)
-    return type.takeError();
-  Expected<RankedTensorType> tensor = asTensor(*type, location);
+  Expected<RankedTensorType> tensor = prepare({input}, resultType, location);
   if (!tensor)
     return tensor.takeError();
   Location loc = getLocation(location);
@@ -599,11 +603,7 @@ Expected<Value> GraphBuilder::broadcast(Value input,
 Expected<Value> GraphBuilder::transpose(Value input,
                                         ArrayRef<int64_t> permutation,
                                         const SourceLocation &location) {
-  if (Error error = requireScope(location))
-    return error;
-  if (Error error = checkVisible({input}, location))
-    return error;
-  Expected<RankedTensorType> tensor = asTensor(input.getType(), location);
+  Expected<RankedTensorType> tensor = prepare(input, location);
   if (!tensor)
     return tensor.takeError();
   if (static_cast<int64_t>(permutation.size()) != tensor->getRank() ||

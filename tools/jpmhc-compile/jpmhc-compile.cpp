@@ -49,7 +49,8 @@ static llvm::Error writeLibrary(mlir::ModuleOp module, llvm::StringRef stem) {
 
 static llvm::Error writePTX(mlir::ModuleOp module, llvm::StringRef stem) {
   GPUOptions options;
-  options.chip = chip.empty() ? "sm_100a" : chip.getValue();
+  if (!chip.empty())
+    options.chip = chip;
   auto program = buildForGPU(module, options);
   if (!program)
     return program.takeError();

@@ -182,6 +182,13 @@ private:
                                                       const OpRequest &request);
   llvm::Error checkVisible(llvm::ArrayRef<mlir::Value> values,
                            const SourceLocation &location);
+  /// What structured ops begin with: an open scope, visible operands, and a
+  /// tensor type of static shape (of `resultType`, or else of the operand).
+  llvm::Expected<mlir::RankedTensorType>
+  prepare(llvm::ArrayRef<mlir::Value> operands, llvm::StringRef resultType,
+          const SourceLocation &location);
+  llvm::Expected<mlir::RankedTensorType>
+  prepare(mlir::Value operand, const SourceLocation &location);
   Scope *getFunctionScope();
   llvm::Error requireScope(const SourceLocation &location);
   mlir::Value fill(mlir::RankedTensorType type, mlir::TypedAttr value,

@@ -15,7 +15,7 @@ namespace jpmhc {
 /// How a module is compiled for a GPU.
 struct GPUOptions {
   /// One of getPTXChips().
-  std::string chip = "sm_90a";
+  std::string chip = kDefaultPTXChip.str();
   PTXOptions ptx;
   /// How the host code is compiled.
   CPUOptions host;

@@ -23,6 +23,9 @@ class TargetMachine;
 
 namespace jpmhc {
 
+/// The chip that code is written for where none is named.
+inline constexpr llvm::StringLiteral kDefaultPTXChip = "sm_100a";
+
 /// How a module becomes PTX.
 struct PTXOptions {
   /// Optimisation level, 0 to 3.

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "jpmhc/Pipelines/Pipelines.h"
+#include "jpmhc/Target/PTX.h"
 #include "jpmhc/Target/Passes.h"
 #include "mlir/Pass/PassRegistry.h"
 
@@ -15,7 +16,7 @@ struct CPUPipelineOptions : PassPipelineOptions<CPUPipelineOptions> {
 
 struct PTXPipelineOptions : PassPipelineOptions<PTXPipelineOptions> {
   Option<std::string> chip{*this, "chip", llvm::cl::desc("GPU, such as sm_90a"),
-                           llvm::cl::init("sm_100a")};
+                           llvm::cl::init(kDefaultPTXChip.str())};
 };
 } // namespace
 
