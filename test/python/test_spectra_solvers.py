@@ -68,6 +68,34 @@ def test_scalar_dyson_refuses_bad_input():
         spectra.scalar_dyson(1.0, 1.0, "x")
 
 
+SCALARS = [
+    (value, error)
+    for values, error in (
+        (("x", None, 1j), errors.DTypeError),
+        (([1.0, 2.0],), errors.ShapeError),
+        ((np.nan, np.inf, -1), errors.ConfigError),
+    )
+    for value in values
+]
+
+
+@pytest.mark.parametrize(("value", "error"), SCALARS)
+def test_one_number_is_asked_for_by_name(value, error):
+    with pytest.raises(error, match="sigma2"):
+        spectra.scalar_dyson(1.0, value, 1 + 1j)
+    with pytest.raises(error, match="tolerance"):
+        spectra.block_chain([IDENTITY], 0.1, 1 + 1j, tolerance=value)
+    if value != -1:
+        with pytest.raises(error, match=r"\ba\b"):
+            spectra.scalar_dyson(value, 0.1, 1 + 1j)
+
+
+@pytest.mark.parametrize("value", ["x", None, 0, -1, 2.5, np.nan, True])
+def test_sweeps_are_counted(value):
+    with pytest.raises(errors.ConfigError, match="max_sweeps"):
+        spectra.block_chain([IDENTITY], 0.1, 1 + 1j, max_sweeps=value)
+
+
 def test_an_exception_of_the_progress_callback_comes_through():
     def fail(done, total):
         raise RuntimeError(f"stop at {total}")

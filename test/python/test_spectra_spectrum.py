@@ -104,6 +104,17 @@ def test_the_mass_at_zero_comes_from_ranks():
     assert spectra.Layers.of([PROJECTOR] * 3, 0.1).zero_mass == 0
 
 
+def test_a_quantile_at_a_gap_is_below_it():
+    projector = np.diag([1.0, 1.0, 0.0, 0.0])
+    found = spectra.spectrum([projector, np.eye(4)], [0, 0.05])
+    assert found.zero_mass == 0.5 and found.quantile(0.5) == 0
+    two = spectra.spectrum([np.diag([1.0, 3.0])], 0.01)
+    lower, upper = two.intervals
+    # Half of the mass is in each interval; just above a half lies the other side of the gap.
+    assert abs(two.quantile(0.5) - lower.upper.location) < 1e-5
+    assert two.quantile(0.5 + 1e-6) > upper.lower.location
+
+
 def test_without_noise_there_are_atoms_only():
     found = spectra.spectrum([np.diag([2.0, 2, 1, 0])], 0)
     assert found.intervals == []

@@ -20,7 +20,8 @@ def _array(value: ArrayLike, name: str, dtype: type) -> NDArray:
     """`value` as an array of that type; what is one already is not copied."""
     try:
         array = np.asarray(value)
-        if dtype is np.float64 and np.iscomplexobj(array):
+        # NumPy would take None for nan.
+        if value is None or (dtype is np.float64 and np.iscomplexobj(array)):
             raise TypeError
         return np.asarray(array, dtype=dtype)
     except (TypeError, ValueError):
@@ -43,6 +44,23 @@ def points(value: ArrayLike, name: str, *, dtype: type = np.complex128) -> NDArr
             name, expected="finite numbers", given=f"{array.ravel()[where]} at index {where}"
         )
     return array
+
+
+def number(value: object, name: str, *, least: float = -np.inf) -> float:
+    """One finite real number ≥ `least`.
+
+    Raises:
+        DTypeError: no real number.
+        ShapeError: several numbers.
+        ConfigError: not finite, or below `least`.
+    """
+    array = _array(value, name, np.float64)
+    if array.ndim != 0:
+        raise ShapeError(name, expected="one number", given=f"shape {array.shape}")
+    if not (np.isfinite(array) and array >= least):
+        bound = "" if least == -np.inf else f" >= {least:g}"
+        raise ConfigError(name, expected=f"a finite {name}{bound}", given=f"{float(array):g}")
+    return float(array)
 
 
 def upper_half_plane(z: ArrayLike) -> NDArray[np.complex128]:

@@ -16,7 +16,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from jpmhc import _spectral
 from jpmhc.errors import ConfigError, ShapeError
-from jpmhc.spectra.model import Layers, points, upper_half_plane
+from jpmhc.spectra.model import Layers, number, points, upper_half_plane
+from jpmhc.spectra.operators import integer
 
 __all__ = [
     "ConvergenceWarning",
@@ -135,10 +136,12 @@ def scalar_dyson(
 
     Raises:
         ConfigError: σ² < 0, a not finite, or a z outside the upper half plane.
-        DTypeError: z holds no numbers.
+        DTypeError: z holds no numbers, or a or σ² is none.
+        ShapeError: several numbers for a or σ².
     """
+    a, sigma2 = number(a, "a"), number(sigma2, "sigma2", least=0)
     z = upper_half_plane(z)
-    found = _spectral.scalar_dyson(float(a), float(sigma2), _flat(z), all_roots, progress)
+    found = _spectral.scalar_dyson(a, sigma2, _flat(z), all_roots, progress)
     if not all_roots:
         return found.reshape(z.shape)
     g, roots = found
@@ -204,8 +207,8 @@ def block_chain(
         progress: called as progress(done, total) about ten times a second.
 
     Raises:
-        ShapeError, ConfigError, DTypeError: as `Layers.of`; an unknown iteration; a z outside the
-            upper half plane.
+        ShapeError, ConfigError, DTypeError: as `Layers.of`; an unknown iteration; a tolerance
+            below 0 or a `max_sweeps` below 1; a z outside the upper half plane.
     """
     layers = mixers if isinstance(mixers, Layers) else Layers.of(mixers, sigma2)
     z = upper_half_plane(z)
@@ -213,10 +216,10 @@ def block_chain(
         raise ConfigError(
             "iteration", expected="one of newton, damped, anderson", given=repr(iteration)
         )
+    tolerance = number(tolerance, "tolerance", least=0)
+    max_sweeps = integer("max_sweeps", max_sweeps, 1)
     w = np.sqrt(z)
-    found = layers.chain.solve(
-        _flat(w), None, iteration, float(tolerance), int(max_sweeps), 25, [], progress
-    )
+    found = layers.chain.solve(_flat(w), None, iteration, tolerance, max_sweeps, 25, [], progress)
     return _solution(found, z, w, "chain")
 
 
@@ -276,8 +279,11 @@ def operator_layer(mixer: ArrayLike, sigma2: float, b: ArrayLike) -> NDArray[np.
     identity, g11, g22 = np.eye(q), -1j, -1j
     for _ in range(20000):
         u, inner = 1 - variance * g11, b - variance * g22 * identity
-        block = np.linalg.inv(inner - a.T @ a / u)
-        other = np.linalg.inv(u * identity - a @ np.linalg.inv(inner) @ a.T)
+        try:
+            block = np.linalg.inv(inner - a.T @ a / u)
+            other = np.linalg.inv(u * identity - a @ np.linalg.inv(inner) @ a.T)
+        except np.linalg.LinAlgError:  # out of the range of float64: does not converge
+            break
         change11, change22 = np.trace(block) / q - g11, np.trace(other) / q - g22
         if abs(change11) + abs(change22) < 1e-13 * (1 + abs(g11) + abs(g22)):
             return block

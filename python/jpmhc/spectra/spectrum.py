@@ -29,6 +29,8 @@ _INSIDE = 1e-8
 _PANELS, _ORDER = (24, 48, 96, 192), 10
 #: Lowest singular value looked at, in units of √m₁: rounding hides what lies much below it.
 _LOWEST = 1e-9
+#: Rounding of an interval's mass: quantiles that close to a gap's mass are at its lower side.
+_MASS_ROUNDING = 1e-9
 #: Most sweeps for a point; a point that takes more is one that rounding keeps from converging.
 _SWEEPS = 2000
 #: Range of the variable u of `Interval`; at its ends s is within 1e-14 of the interval's ends.
@@ -448,8 +450,10 @@ class Spectrum:
         parts += [(location, mass) for location, mass in self.atoms]
         for location, part in sorted(parts, key=lambda part: -part[0]):
             mass = part.mass if isinstance(part, Interval) else part
-            if above < mass or (above == mass == 0):
-                return part.locate(above) if isinstance(part, Interval) else location
+            # A mass is known to rounding: what is left over at a gap is not above it.
+            if above < mass - _MASS_ROUNDING:
+                at = max(above, 0.0)
+                return part.locate(at) if isinstance(part, Interval) else location
             above -= mass
         return self.smallest
 
