@@ -69,9 +69,10 @@ def _side_path(attrs: Attributes) -> Function:
 def _projection(manifold: str) -> None:
     def build(attrs: Attributes) -> Function:
         # The raw numbers of a permutation do not show n, its basis does.
-        n = len(attrs["basis"][0]) if "basis" in attrs else None
+        n = _columns(attrs["basis"]) if "basis" in attrs else None
 
         def run(raw: Tensor) -> Tensor:
+            shapes.check_rank(raw, 2, "raw numbers of a case", "[N, K] or [N, n, n]")
             streams = n or raw.shape[1]
             _require_served(manifold, streams, attrs)
             width = math.prod(raw.shape[1:])
@@ -81,6 +82,13 @@ def _projection(manifold: str) -> None:
         return run
 
     BUILDERS[manifold] = build
+
+
+def _columns(basis: Any) -> int:
+    try:
+        return len(basis[0])
+    except (TypeError, LookupError):
+        raise ConfigError("basis", expected="a list of permutations", given=basis) from None
 
 
 def _require_served(manifold: str, n: int, attrs: Attributes) -> None:
@@ -121,6 +129,7 @@ def _moments(
         rate = options.pop("lr")
 
         def run(p: Tensor, grads: Tensor) -> Tensor:
+            shapes.check_rank(grads, 1, "gradients of a case", "[steps, ...]")
             shape, dtype = p.shape, p.dtype
             p = elementwise.astype(shapes.reshape(p, (p.size,)), "f32")
             m = full(p.shape, 0.0, "f32")

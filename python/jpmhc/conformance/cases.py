@@ -12,6 +12,7 @@ from __future__ import annotations
 import gzip
 import json
 import math
+import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,7 +27,7 @@ FORMAT = 1
 
 @dataclass(frozen=True)
 class Tensor:
-    """Values of an input or an output: float64, or int64 where `is_float` is false."""
+    """Values of an input or an output: float64, or int32 where `is_float` is false."""
 
     values: np.ndarray
     is_float: bool
@@ -60,7 +61,7 @@ def load_cases(path: Path | str) -> list[Case]:
         if data[:2] == b"\x1f\x8b":
             data = gzip.decompress(data)
         content = json.loads(data)
-    except (OSError, EOFError, ValueError, RecursionError) as error:
+    except (OSError, EOFError, zlib.error, ValueError, RecursionError) as error:
         raise DataError(f"conformance file cannot be read: {error}", where=path) from None
     if not isinstance(content, dict) or content.get("format") != FORMAT:
         given = content.get("format") if isinstance(content, dict) else type(content).__name__
@@ -115,9 +116,18 @@ def _check_consistent(case: Case, where: str) -> None:
             given=sorted(case.cotangents),
             where=where,
         )
-    for name in [*case.outputs, *(f"grad.{name}" for name in case.grads)]:
+    if set(case.outputs) != {"out"}:
+        raise DataError("outputs", expected=["out"], given=sorted(case.outputs), where=where)
+    compared = {**case.outputs, **{f"grad.{name}": grad for name, grad in case.grads.items()}}
+    for name, tensor in compared.items():
         if name not in case.scale:
             raise DataError("scale", expected=f"an entry for {name}", given="none", where=where)
+        _fits(f"scale of {name}", case.scale[name].shape, tensor.values.shape, where)
+    for dtype, bounds in case.tolerance.items():
+        for name in ("out", "grad") if case.grads else ("out",):
+            if name not in bounds:
+                what = f"tolerance of {dtype}"
+                raise DataError(what, expected=f"an entry for {name}", given="none", where=where)
 
 
 def _same_shape(what: str, got: Tensor, want: Tensor, where: str) -> None:
@@ -125,6 +135,13 @@ def _same_shape(what: str, got: Tensor, want: Tensor, where: str) -> None:
         raise DataError(
             what, expected=f"shape {want.values.shape}", given=got.values.shape, where=where
         )
+
+
+def _fits(what: str, got: tuple[int, ...], want: tuple[int, ...], where: str) -> None:
+    """That an array of shape `got` may be repeated to fill one of shape `want`."""
+    pairs = zip(reversed(got), reversed(want), strict=False)
+    if len(got) > len(want) or any(g not in (1, w) for g, w in pairs):
+        raise DataError(what, expected=f"a shape that fits {want}", given=got, where=where)
 
 
 def _object(value: Any, what: str, where: str) -> dict[str, Any]:
@@ -169,7 +186,7 @@ def _tensor(item: Any, where: str) -> Tensor:
         given = len(data) if isinstance(data, list) else type(data).__name__
         raise DataError("data", expected=f"{math.prod(shape)} numbers", given=given, where=where)
     values = [_number(value, kind, where) for value in data]
-    dtype = np.float64 if kind == "float" else np.int64
+    dtype = np.float64 if kind == "float" else np.int32
     return Tensor(np.array(values, dtype).reshape(shape), kind == "float")
 
 
@@ -177,17 +194,26 @@ _NON_FINITE = {"inf": math.inf, "-inf": -math.inf, "nan": math.nan}
 
 
 def _number(value: Any, kind: str, where: str) -> float | int:
-    if kind == "float" and isinstance(value, str) and value in _NON_FINITE:
-        return _NON_FINITE[value]
-    allowed = (int,) if kind == "int" else (int, float)
-    if isinstance(value, bool) or not isinstance(value, allowed):
-        raise DataError("data", expected=f"{kind} values", given=repr(value), where=where)
+    if kind == "float":
+        if isinstance(value, str) and value in _NON_FINITE:
+            return _NON_FINITE[value]
+        return _real(value, "data", "float values", where)
+    if type(value) is not int or not -(2**31) <= value < 2**31:
+        raise DataError("data", expected="int values of 32 bits", given=repr(value), where=where)
     return value
+
+
+def _real(value: Any, what: str, expected: str, where: str) -> float:
+    """A number of JSON as a float: integers are as long as they like there."""
+    try:
+        if type(value) in (int, float):
+            return float(value)
+    except OverflowError:
+        value = "an integer out of range"
+    raise DataError(what, expected=expected, given=repr(value), where=where)
 
 
 def _scale(value: Any, where: str) -> np.ndarray:
     if isinstance(value, dict):
         return _tensor(value, where).values
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
-        raise DataError("scale", expected="a number or a tensor", given=value, where=where)
-    return np.float64(value)
+    return np.float64(_real(value, "scale", "a number or a tensor", where))

@@ -114,7 +114,7 @@ def error_of(got: np.ndarray, want: np.ndarray, scale: np.ndarray) -> float:
     difference = np.abs(got - np.where(finite, want, 0.0))[finite]
     divisor = np.broadcast_to(scale, want.shape)[finite]
     # Where the bound at a point is zero, the value must be met exactly.
-    error = np.divide(
-        difference, divisor, out=np.where(difference > 0, np.inf, 0.0), where=divisor > 0
-    )
+    error = np.where(difference > 0, np.inf, 0.0)
+    with np.errstate(over="ignore"):  # an infinite error is one
+        np.divide(difference, divisor, out=error, where=divisor > 0)
     return float(error.max()) if error.size else 0.0
