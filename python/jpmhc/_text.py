@@ -11,6 +11,9 @@ from jpmhc._location import here
 from jpmhc.errors import ConfigError
 
 
+_LARGEST = float(np.finfo(np.float32).max)  # as Python's, which compares with any integer
+
+
 def f32(value: float) -> str:
     """An f32 attribute.
 
@@ -18,7 +21,7 @@ def f32(value: float) -> str:
         ConfigError: the value is no number, or not finite in f32.
     """
     is_number = isinstance(value, (int, float, np.integer, np.floating))
-    if isinstance(value, bool) or not is_number or not abs(value) <= np.finfo(np.float32).max:
+    if isinstance(value, bool) or not is_number or not abs(value) <= _LARGEST:
         raise _unfit("a finite f32 number", value)
     return f"{float(value):.17e} : f32"
 

@@ -31,6 +31,9 @@ __all__ = [
 ]
 
 
+_LONGEST = 1000  # characters of what was given that an error shows
+
+
 class JpmhcError(Exception):
     """Base of every error that jpmhc raises on purpose.
 
@@ -66,10 +69,19 @@ class JpmhcError(Exception):
         if self.expected is not None:
             difference.append(f"expected {self.expected}")
         if self.given is not None:
-            difference.append(f"got {self.given}")
+            difference.append(f"got {_shortened(self.given)}")
         parts = [self.where, self.message, ", ".join(difference)]
         text = ": ".join(str(part) for part in parts if part)
         return f"{text} ({self.hint})" if self.hint else text
+
+
+def _shortened(value: object) -> str:
+    """The text of a value that was given, which may be of any size."""
+    try:
+        text = str(value)
+    except ValueError:  # Python writes no integer of more than some thousand digits
+        text = f"{type(value).__name__} of too many digits"
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
 
 
 class ShapeError(JpmhcError, ValueError):

@@ -1,12 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Fuzzes the readers of checkpoints and of conformance cases, and the compiler behind the cases.
+"""Fuzzes what reads files: checkpoints, conformance cases and the compiler, programs and jpmhc-opt.
 
-python test/fuzz/files.py checkpoints|cases [--seconds 600] [--seed 0] [--findings DIR]
+python test/fuzz/files.py checkpoints|cases|programs [--seconds 600] [--seed 0] [--findings DIR]
 
-An input is one of the corpus, mutated by bytes, or at places of the JSON it holds with what is
-sealed by a checksum sealed again. It may be read or be refused by a typed error; another
-exception, death of the process, or more than `TIMEOUT` seconds of one input is a finding. Each
-input lies in the folder of findings while it is tried, and stays there if it was one.
+An input is one of the corpus or of the tests, mutated by bytes or within its structure: at places
+of the JSON it holds, with what is sealed by a checksum sealed again, or by types, numbers and ops
+of a program. It may be taken, or be refused by a typed error or a diagnostic; another exception,
+death of the process, or more than `TIMEOUT` seconds of one input is a finding. Each input lies in
+the folder of findings while it is tried, and stays there if it was one.
+
+The programs are run by the jpmhc-opt of the build that `JPMHC_BUILD` names, each in a process of
+its own, which makes them few; OptFuzzer tries many more, by bytes alone.
 """
 
 from __future__ import annotations
@@ -14,11 +18,16 @@ from __future__ import annotations
 import argparse
 import copy
 import faulthandler
+import functools
 import gzip
 import json
 import math
+import os
 import pathlib
 import random
+import re
+import resource
+import subprocess
 import sys
 import tempfile
 import time
@@ -36,7 +45,8 @@ from jpmhc.errors import CheckpointError, DataError
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 CORPUS = pathlib.Path(__file__).resolve().parent / "corpus"
-TIMEOUT = 20  # seconds an input may take: a case compiles twice, perhaps under a sanitizer
+TIMEOUT = 60  # seconds an input may take: a case compiles twice, perhaps under a sanitizer
+PROGRAM_TIMEOUT = 2  # seconds of a processor that jpmhc-opt may take
 LARGEST = 4000  # bytes of a case that is worth mutating
 
 ODD = [
@@ -263,7 +273,109 @@ def check_case(path: pathlib.Path) -> None:
         json.dumps(run_case(case).as_dict())
 
 
+# ---- programs ----
+
+NUMBERS = ("0", "1", "-1", "2", "3", "5", "64", "4294967296", "9223372036854775807", "1.0e39",
+           "-0.5", "0x7FC00000", "true")  # fmt: skip
+ELEMENTS = ("f32", "bf16", "f16", "f64", "i1", "i8", "i32", "i64", "index", "complex<f32>",
+            "f8E4M3FN", "si32", "vector<4xf32>", "none")  # fmt: skip
+SIZES = ("0", "1", "2", "3", "7", "64", "?", "4294967296", "9223372036854775807")
+PIPELINES = ("--jpmhc-to-cpu", "--jpmhc-to-ptx=chip=sm_90a", "--jpmhc-cost")
+
+
+def program_seeds() -> list[bytes]:
+    """Every program of the lit tests."""
+    seeds = []
+    for path in sorted((ROOT / "test" / "lit").rglob("*.mlir")):
+        for part in re.split(r"^// -----.*$", path.read_text(), flags=re.MULTILINE):
+            code = [line for line in part.splitlines() if not line.lstrip().startswith("//")]
+            seeds.append("\n".join(code).encode())
+    return seeds
+
+
+def mutate_program(rng: random.Random, data: bytes) -> bytes:
+    """Another type in every place of one, another number, op, value or attribute, or lines."""
+    text = data.decode(errors="replace")
+    kind = rng.randrange(8)
+    if kind <= 2:
+        types = re.findall(r"tensor<[^<>]*>", text)
+        if types:
+            old = rng.choice(types)
+            new = _other_type(rng, old)
+            return text.replace(old, new, -1 if rng.random() < 0.8 else 1).encode()
+    if kind <= 4:
+        pattern = r"(?<![\w%.#@x])-?\d+(?:\.\d+)?(?:e[+-]?\d+)?(?![\wx])"
+        return _replace_one(rng, text, pattern, lambda _: rng.choice(NUMBERS))
+    if kind == 5:
+        pattern = r"%\w+"
+        values = re.findall(pattern, text) or ["%x"]
+        return _replace_one(rng, text, pattern, lambda _: rng.choice(values))
+    if kind == 6:
+        pattern = r"(?:jpmhc|arith|math|linalg|tensor)\.\w+"
+        names = _program_words()
+        return _replace_one(rng, text, pattern, lambda _: rng.choice(names))
+    lines = text.splitlines()
+    if not lines:
+        return data
+    at = rng.randrange(len(lines))
+    if rng.random() < 0.5:
+        del lines[at]
+    else:
+        lines.insert(at, rng.choice(lines))
+    return "\n".join(lines).encode()
+
+
+def _other_type(rng: random.Random, old: str) -> str:
+    *sizes, element = old[len("tensor<") : -1].split("x") if "," not in old else ["2", "f32"]
+    kind = rng.randrange(4)
+    if kind == 0 or not sizes:
+        element = rng.choice(ELEMENTS)
+    elif kind == 1:
+        sizes[rng.randrange(len(sizes))] = rng.choice(SIZES)
+    elif kind == 2:
+        del sizes[rng.randrange(len(sizes))]
+    else:
+        sizes.insert(rng.randrange(len(sizes) + 1), rng.choice(SIZES))
+    return f"tensor<{'x'.join([*sizes, element])}>"
+
+
+def _replace_one(rng: random.Random, text: str, pattern: str, make: Callable[[str], str]) -> bytes:
+    found = list(re.finditer(pattern, text))
+    if found:
+        one = rng.choice(found)
+        text = text[: one.start()] + make(one.group()) + text[one.end() :]
+    return text.encode()
+
+
+@functools.cache
+def _program_words() -> list[str]:
+    """The ops of the seeds."""
+    words = set()
+    for seed in program_seeds():
+        words.update(re.findall(r"\bjpmhc\.\w+|\b(?:arith|math)\.\w+", seed.decode()))
+    return sorted(words)
+
+
+def check_program(path: pathlib.Path) -> None:
+    """jpmhc-opt ends well or with a diagnostic on every pipeline, in time."""
+    build = pathlib.Path(os.environ.get("JPMHC_BUILD", ROOT / "build"))
+    tool = build / "bin" / "jpmhc-opt"
+    # Instrumented code is some ten times slower.
+    limit = PROGRAM_TIMEOUT * (10 if "ASAN_OPTIONS" in os.environ else 1)
+    for pipeline in PIPELINES:
+        done = subprocess.run(
+            [tool, path, pipeline, "-o", os.devnull],
+            capture_output=True,
+            preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_CPU, (limit, limit + 1)),
+        )
+        said = done.stderr.decode(errors="replace")
+        refused = done.returncode == 1 and "error:" in said
+        if done.returncode and not refused:
+            raise AssertionError(f"{pipeline}: ended with {done.returncode}: {said[-3000:]}")
+
+
 TARGETS = {
+    "programs": Target("programs", ".mlir", program_seeds, mutate_program, check_program),
     "checkpoints": Target(
         "checkpoints", ".safetensors", checkpoint_seeds, mutate_checkpoint, check_checkpoint
     ),
@@ -278,7 +390,7 @@ def try_input(target: Target, path: pathlib.Path) -> str | None:
     """What is wrong with how an input was taken, if anything."""
     start = time.monotonic()
     # A hang in native code ends the process, and leaves the input where it is.
-    faulthandler.dump_traceback_later(3 * TIMEOUT, exit=True)
+    faulthandler.dump_traceback_later(2 * TIMEOUT, exit=True)
     try:
         target.check(path)
     except Exception:  # noqa: BLE001 - that is what is looked for

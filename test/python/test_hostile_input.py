@@ -52,6 +52,8 @@ def _step(**options):
         (_traced(lambda a: ops.rms_norm(a, eps="1")), errors.ConfigError),
         (_traced(lambda a: ops.rms_norm(a, eps=None)), errors.ConfigError),
         (_traced(lambda a: ops.rms_norm(a, eps=float("nan"))), errors.ConfigError),
+        (_traced(lambda a: ops.rms_norm(a, eps=10**400)), errors.ConfigError),
+        (_traced(lambda a: ops.rms_norm(a, eps=10**5000)), errors.ConfigError),
         (_traced(lambda a: ops.tribox(a, 2, passes="x")), errors.ConfigError),
         (_traced(lambda a: ops.tribox(a, 2, passes=1.5)), errors.ConfigError),
         (_traced(lambda a: ops.tribox(a, 1.5)), errors.ConfigError),
@@ -94,6 +96,13 @@ def _step(**options):
             _traced(lambda p: ops.adamw(p, p, p, p, lr=float("nan"), step=1), jpmhc.spec((3,))),
             errors.ConfigError,
         ),
+        *(
+            (
+                _traced(lambda p, b=betas: ops.adamw(p, p, p, p, lr=1.0, step=1, betas=b)),
+                errors.ConfigError,
+            )
+            for betas in ([], [0.5], (0.5, 0.5, 0.5), None, 0.5, {})
+        ),
         (lambda: optim.AdamW(lr=1e300), errors.ConfigError),
         (lambda: optim.AdamW(lr=10**400), errors.ConfigError),
         (lambda: optim.AdamW(betas=(float("nan"), 0.9)), errors.ConfigError),
@@ -108,6 +117,7 @@ def test_bad_input_is_a_typed_error(call, error):
         call()
     assert caught.value.expected is not None
     assert caught.value.given is not None
+    assert len(str(caught.value)) < 2000
     assert caught.value.where is not None
 
 

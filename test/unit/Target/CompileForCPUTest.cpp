@@ -2,6 +2,7 @@
 #include "Modules.h"
 #include "RunModule.h"
 #include <cmath>
+#include <thread>
 
 using namespace jpmhc::test;
 
@@ -42,3 +43,42 @@ TEST(CompileForCPU, Reductions) {
   for (int c = 0; c < 6; ++c)
     EXPECT_NEAR(results[1][c], cols[c], 2e-5);
 }
+
+// Each of twenty threads compiles and runs programs of its own, and all share
+// the pool: the results are those of one thread alone.
+TEST(CompileForCPU, TwentyThreadsAtOnce) {
+  const int threads = 20, kinds = 3;
+  auto run = [](int kind) {
+    int d = 7 + kind;
+    return runModule(normAddProduct(d),
+                     {normal(5 * d, 1), normal(d, 2), normal(3 * d, 3)}, "cpu",
+                     uncached());
+  };
+  std::vector<std::vector<Array>> want(kinds), got(threads);
+  for (int kind = 0; kind < kinds; ++kind)
+    want[kind] = run(kind);
+  std::vector<std::thread> running;
+  for (int i = 0; i < threads; ++i)
+    running.emplace_back([&, i] { got[i] = run(i % kinds); });
+  for (std::thread &thread : running)
+    thread.join();
+  for (int i = 0; i < threads; ++i)
+    EXPECT_EQ(got[i], want[i % kinds]) << "thread " << i;
+}
+
+#if defined(__has_feature)
+#if __has_feature(address_sanitizer)
+// The kernels are instrumented: an argument that is two numbers short is found
+// out by the kernel that reads it, and by nothing else.
+TEST(CompileForCPUDeathTest, SanitizedKernelReadsPastItsArgument) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  Array x = normal(40 * 6 - 2, 4);
+  jpmhc::CPUOptions options = uncached();
+  options.sanitizeAddress = false;
+  EXPECT_EQ(runModule(kReductions, {x}, "cpu", options).size(), 2u);
+  options.sanitizeAddress = true;
+  EXPECT_DEATH(runModule(kReductions, {x}, "cpu", options),
+               "heap-buffer-overflow");
+}
+#endif
+#endif

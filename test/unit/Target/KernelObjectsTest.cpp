@@ -7,6 +7,7 @@
 #include "jpmhc/Target/CPUCodeGen.h"
 
 using namespace jpmhc;
+using namespace jpmhc::test;
 
 namespace {
 
@@ -41,12 +42,6 @@ mlir::OwningOpRef<mlir::ModuleOp> parse(llvm::StringRef text,
   registerAllDialects(registry);
   context.appendDialectRegistry(registry);
   return mlir::parseSourceString<mlir::ModuleOp>(text, &context);
-}
-
-CPUOptions uncached() {
-  CPUOptions options;
-  options.cache = CompilationCache("");
-  return options;
 }
 
 } // namespace

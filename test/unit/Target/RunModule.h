@@ -30,6 +30,13 @@ inline Array normal(size_t n, unsigned seed, float mean = 0,
   return a;
 }
 
+/// Options of a compilation that neither finds nor leaves anything in a cache.
+inline CPUOptions uncached() {
+  CPUOptions options;
+  options.cache = CompilationCache("");
+  return options;
+}
+
 /// The module compiled for a device of the launch ABI, "cpu" or "emulator".
 inline llvm::Expected<std::unique_ptr<Executable>>
 compileFor(const char *device, mlir::ModuleOp module,
