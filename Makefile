@@ -56,8 +56,10 @@ check-tsan: ## the runtime's and the compiler's unit tests under the thread sani
 	@$(MAKE) build BUILD=build-tsan PRESET=tsan
 	@PYTHONPATH=build-tsan/python $(VPY) test/run.py --build build-tsan --sanitizer thread --only unit
 
-check-long: build ## every test, the long forms as often as a release asks for, then ten minutes of fuzzing
+check-long: build ## every test, the long forms as often as a release asks for, then ten minutes of each fuzzer
 	@JPMHC_TEST_LONG=1 $(RUN) test/run.py --build $(BUILD)
+	@for target in checkpoints cases programs; do JPMHC_BUILD=$(BUILD) $(RUN) test/fuzz/files.py $$target \
+	  --seconds $(or $(FUZZ_SECONDS),600) --findings $(BUILD)/fuzz || exit 1; done
 	@$(MAKE) build BUILD=build-asan PRESET=asan
 	@$(VPY) test/fuzz/run.py --build build-asan --seconds $(or $(FUZZ_SECONDS),600)
 

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import pathlib
 import subprocess
 import sys
 import tempfile
 import time
 import xml.etree.ElementTree
+
+from sanitizers import sanitizer_environment
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 
@@ -85,31 +86,6 @@ def run_python(build: pathlib.Path, environment: dict[str, str], scratch: pathli
 
 
 SUITES = {"unit": run_unit, "lit": run_lit, "python": run_python}
-
-
-def sanitizer_environment(sanitizer: str | None) -> dict[str, str]:
-    """Settings under which LLVM's own uninstrumented libraries raise no false alarm."""
-    environment = dict(os.environ)
-    if sanitizer == "address":
-        # Containers cross into LLVM's libraries, which do not annotate them; the interpreter
-        # leaks by design.
-        environment["ASAN_OPTIONS"] = (
-            "detect_container_overflow=0:detect_leaks=0:detect_odr_violation=0"
-        )
-        environment["UBSAN_OPTIONS"] = "print_stacktrace=1"
-        environment["JPMHC_SANITIZE_KERNELS"] = "address"
-    elif sanitizer == "thread":
-        environment["TSAN_OPTIONS"] = "ignore_noninstrumented_modules=1"
-    if sanitizer:
-        runtime = {"address": "libclang_rt.asan-x86_64.so", "thread": "libclang_rt.tsan-x86_64.so"}
-        found = sorted(
-            pathlib.Path("/usr/lib/llvm-22/lib/clang").glob(f"*/lib/linux/{runtime[sanitizer]}")
-        )
-        if not found:
-            sys.exit(f"expected {runtime[sanitizer]} of libclang-rt-22-dev, found none")
-        environment["LD_LIBRARY_PATH"] = str(found[-1].parent)
-        environment["JPMHC_TEST_PRELOAD"] = str(found[-1])
-    return environment
 
 
 def main() -> int:

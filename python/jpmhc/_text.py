@@ -10,7 +10,6 @@ import numpy as np
 from jpmhc._location import here
 from jpmhc.errors import ConfigError
 
-
 _LARGEST = float(np.finfo(np.float32).max)  # as Python's, which compares with any integer
 
 

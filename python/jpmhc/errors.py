@@ -77,10 +77,7 @@ class JpmhcError(Exception):
 
 def _shortened(value: object) -> str:
     """The text of a value that was given, which may be of any size."""
-    try:
-        text = str(value)
-    except ValueError:  # Python writes no integer of more than some thousand digits
-        text = f"{type(value).__name__} of too many digits"
+    text = str(value)
     return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
 
 

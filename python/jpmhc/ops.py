@@ -421,7 +421,9 @@ def _moment_step(
 ) -> tuple[Tensor, Tensor, Tensor]:
     p, g, m, v = (as_tensor(value) for value in (p, g, m, v))
     if not isinstance(betas, (tuple, list)) or len(betas) != 2:
-        raise ConfigError("betas", expected="two numbers in [0, 1)", given=betas, where=here())
+        raise ConfigError(
+            "betas", expected="two numbers in [0, 1)", given=repr(betas), where=here()
+        )
     attributes = {
         "beta1": _text.f32(betas[0]),
         "beta2": _text.f32(betas[1]),

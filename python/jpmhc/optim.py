@@ -64,7 +64,9 @@ def _check_betas(betas: Any) -> None:
         and all(isinstance(b, (int, float)) and 0 <= b < 1 for b in betas)
     )
     if not fits:
-        raise ConfigError("betas", expected="two numbers in [0, 1)", given=betas, where=here())
+        raise ConfigError(
+            "betas", expected="two numbers in [0, 1)", given=repr(betas), where=here()
+        )
 
 
 @dataclass(frozen=True)

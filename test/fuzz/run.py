@@ -10,7 +10,6 @@ which every run replays first.
 from __future__ import annotations
 
 import argparse
-import os
 import pathlib
 import re
 import subprocess
@@ -18,6 +17,10 @@ import sys
 import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+sys.path.insert(0, str(ROOT / "test"))
+
+from sanitizers import sanitizer_environment  # noqa: E402
+
 TIMEOUT = 2  # seconds that an input may take, sanitizers aside
 
 
@@ -49,13 +52,12 @@ def main() -> int:
     fuzzer = options.build.resolve() / "bin" / "OptFuzzer"
     if not fuzzer.exists():
         sys.exit(f"expected {fuzzer}, found none; build with JPMHC_SANITIZER=address")
-    corpus = ROOT / "test" / "fuzz" / "corpus"
+    corpus = ROOT / "test" / "fuzz" / "corpus" / "programs"
     findings = options.build.resolve() / "fuzz"
     findings.mkdir(exist_ok=True)
-    environment = {
-        **os.environ,
-        "ASAN_OPTIONS": "detect_container_overflow=0:detect_leaks=0:detect_odr_violation=0",
-    }
+    environment = sanitizer_environment("address")
+    # libFuzzer has libstdc++ loaded before the sanitizer, which wants to be first.
+    environment["LD_PRELOAD"] = environment["JPMHC_TEST_PRELOAD"]
     with tempfile.TemporaryDirectory() as scratch:
         programs, new = pathlib.Path(scratch) / "seeds", pathlib.Path(scratch) / "new"
         programs.mkdir()

@@ -1,7 +1,28 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """What every test may rely on."""
 
+import os
 import signal
 
 # A shell that starts this in the background has Ctrl-C ignored, and Python leaves it so.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+
+PURE_PYTHON = [
+    f"test_{name}.py"
+    for name in (
+        "arc_formats", "arc_sampler", "arc_sources", "arc_votes", "data_docs", "data_output",
+        "data_output_stops", "hostile_data", "hostile_options", "language_scores", "needle",
+        "packing", "plotting", "ruler", "setup", "statistics", "strange_tokenizers", "text",
+        "text_commands", "tokenizers",
+    )
+]  # fmt: skip
+"""Tests of data and scores, which run no code of this project but Python."""
+
+# Under a sanitizer they would take long and could find nothing.
+collect_ignore = PURE_PYTHON if os.environ.get("JPMHC_TEST_PRELOAD") else []
+
+
+def pytest_report_header() -> list[str]:
+    """Says what is left out."""
+    left = f"a sanitizer is on: {len(collect_ignore)} files that run Python alone are left out"
+    return [left] if collect_ignore else []

@@ -53,7 +53,6 @@ def _step(**options):
         (_traced(lambda a: ops.rms_norm(a, eps=None)), errors.ConfigError),
         (_traced(lambda a: ops.rms_norm(a, eps=float("nan"))), errors.ConfigError),
         (_traced(lambda a: ops.rms_norm(a, eps=10**400)), errors.ConfigError),
-        (_traced(lambda a: ops.rms_norm(a, eps=10**5000)), errors.ConfigError),
         (_traced(lambda a: ops.tribox(a, 2, passes="x")), errors.ConfigError),
         (_traced(lambda a: ops.tribox(a, 2, passes=1.5)), errors.ConfigError),
         (_traced(lambda a: ops.tribox(a, 1.5)), errors.ConfigError),

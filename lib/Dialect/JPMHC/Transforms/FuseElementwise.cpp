@@ -52,7 +52,8 @@ static void generalize(func::FuncOp function) {
 /// zeros and live long.
 static void privatize(func::FuncOp function) {
   function.walk([&](Operation *op) {
-    if (!isa<tensor::EmptyOp, linalg::FillOp>(op))
+    // A fill of a buffer has no result.
+    if (!isa<tensor::EmptyOp, linalg::FillOp>(op) || op->use_empty())
       return;
     OpBuilder builder(op);
     for (OpOperand &use :

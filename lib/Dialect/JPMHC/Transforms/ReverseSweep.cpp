@@ -139,7 +139,8 @@ LogicalResult ReverseSweep::visit(Operation *op, OpBuilder &builder,
   llvm::BitVector needed(op->getNumOperands());
   for (OpOperand &operand : op->getOpOperands())
     needed[operand.getOperandNumber()] = varied.contains(operand.get());
-  for (Value captured : ArrayRef(getUsedValues(op)).drop_front(needed.size()))
+  SmallVector<Value> used = getUsedValues(op);
+  for (Value captured : ArrayRef(used).drop_front(needed.size()))
     if (varied.contains(captured))
       return op->emitOpError("expected its regions to capture no value with a "
                              "gradient, got one of type ")
