@@ -12,10 +12,11 @@ def sanitizer_environment(sanitizer: str | None) -> dict[str, str]:
     """Settings under which LLVM's own uninstrumented libraries raise no false alarm."""
     environment = dict(os.environ)
     if sanitizer == "address":
-        # Containers cross into LLVM's libraries, which do not annotate them; the interpreter
-        # leaks by design.
+        # Containers and arenas cross into LLVM's libraries, which annotate neither; the
+        # interpreter leaks by design.
         environment["ASAN_OPTIONS"] = (
-            "detect_container_overflow=0:detect_leaks=0:detect_odr_violation=0"
+            "detect_container_overflow=0:allow_user_poisoning=0:"
+            "detect_leaks=0:detect_odr_violation=0"
         )
         environment["UBSAN_OPTIONS"] = "print_stacktrace=1"
         environment["JPMHC_SANITIZE_KERNELS"] = "address"

@@ -30,8 +30,28 @@ static void run(ModuleOp module, void (*build)(OpPassManager &)) {
   (void)manager.run(*copy);
 }
 
+/// Whether `text` gives linalg.transpose, reduce or broadcast something else
+/// than a list of numbers, which the parser of LLVM 22 takes and crashes on.
+static bool meetsUpstreamFault(llvm::StringRef text) {
+  for (llvm::StringRef name : {"permutation", "dimensions"})
+    for (size_t at = 0; (at = text.find(name, at)) != llvm::StringRef::npos;) {
+      llvm::StringRef rest = text.drop_front(at += name.size()).ltrim();
+      if (!rest.consume_front("="))
+        continue;
+      rest = rest.ltrim();
+      if (!rest.consume_front("["))
+        return true;
+      if (!rest.drop_while([](char c) { return strchr("0123456789, ", c); })
+               .starts_with("]"))
+        return true;
+    }
+  return false;
+}
+
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   llvm::StringRef text(reinterpret_cast<const char *>(data), size);
+  if (meetsUpstreamFault(text))
+    return 0;
   OwningOpRef<ModuleOp> module =
       parseSourceString<ModuleOp>(text, ParserConfig(&context()));
   if (!module)
