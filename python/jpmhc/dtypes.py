@@ -3,11 +3,15 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterable
+from typing import Any
+
 import ml_dtypes
 import numpy as np
 
 from jpmhc._location import here
-from jpmhc.errors import DTypeError, unknown_name
+from jpmhc.errors import DTypeError, ShapeError, unknown_name
 
 NUMPY = {
     "f32": np.dtype(np.float32),
@@ -120,6 +124,46 @@ def _no_number(expected: str, value: object, dtype: str, where: str | None) -> D
     return DTypeError(message, expected=expected, given=repr(value), where=where or here())
 
 
-def tensor_type(shape: tuple[int, ...], dtype: str) -> str:
-    """The MLIR text of a ranked tensor type, e.g. ``tensor<4x8xf32>``."""
+LARGEST = 2**62
+"""Bytes that a tensor may have; more cannot be addressed."""
+
+
+def sizes(shape: Any, what: str = "shape", *, least: int = 0) -> tuple[int, ...]:
+    """A shape as a tuple of Python integers.
+
+    Args:
+        what: what the error calls it.
+        least: the smallest size allowed.
+
+    Raises:
+        ShapeError: no sequence of integers that are large enough, or of more elements than memory
+            has places.
+    """
+    if isinstance(shape, (str, bytes, dict, set)) or not isinstance(shape, Iterable):
+        raise ShapeError(what, expected="a tuple of sizes", given=repr(shape), where=here())
+    checked = []
+    for size in shape:
+        if isinstance(size, (bool, np.bool_)) or not isinstance(size, (int, np.integer)):
+            raise ShapeError(
+                f"size in {what}", expected="an integer", given=repr(size), where=here()
+            )
+        if size < least:
+            raise ShapeError(
+                f"size in {what}", expected=f"an integer ≥ {least}", given=size, where=here()
+            )
+        checked.append(int(size))
+    if math.prod(abs(size) for size in checked) > LARGEST // 8:
+        raise ShapeError(
+            what, expected=f"at most {LARGEST // 8} elements", given=tuple(checked), where=here()
+        )
+    return tuple(checked)
+
+
+def tensor_type(shape: Iterable[int], dtype: str) -> str:
+    """The MLIR text of a ranked tensor type, e.g. ``tensor<4x8xf32>``.
+
+    Raises:
+        ShapeError: see `sizes`.
+    """
+    shape = sizes(shape)
     return f"tensor<{''.join(f'{size}x' for size in shape)}{dtype}>"

@@ -22,6 +22,7 @@ __all__ = [
     "LayoutError",
     "MissingDependencyError",
     "NotFiniteError",
+    "OutOfMemoryError",
     "OutputError",
     "RangeError",
     "ShapeError",
@@ -123,6 +124,10 @@ class CompileError(JpmhcError, RuntimeError):
 
 class UnsupportedError(CompileError):
     """A program is right but needs something this version does not serve; it says what by name."""
+
+
+class OutOfMemoryError(JpmhcError, MemoryError):
+    """A program needs more memory than there is; says how much of each, in bytes."""
 
 
 class MissingDependencyError(JpmhcError, ImportError):

@@ -11,7 +11,7 @@ from __future__ import annotations
 import contextlib
 import importlib
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,12 +19,13 @@ import numpy as np
 
 from jpmhc import _core
 from jpmhc._location import Location, describe, here, user_location
-from jpmhc.dtypes import INTEGERS, NUMPY, dtype_name, number, tensor_type
+from jpmhc.dtypes import INTEGERS, NUMPY, dtype_name, number, sizes, tensor_type
 from jpmhc.errors import (
     CompileError,
     ConfigError,
     DTypeError,
     JpmhcError,
+    RangeError,
     ShapeError,
     UnsupportedError,
 )
@@ -77,21 +78,11 @@ def spec(
         ShapeError: a size is negative or not an integer.
         ConfigError: the dtype is unknown, or a bound is no integer or not of integers.
     """
-    if isinstance(shape, str) or not isinstance(shape, Iterable):
-        raise ShapeError(
-            "shape of a spec", expected="a tuple of sizes", given=repr(shape), where=here()
-        )
-    sizes = []
-    for size in shape:
-        if isinstance(size, (bool, float)) or not isinstance(size, (int, np.integer)) or size < 0:
-            raise ShapeError(
-                "size of a spec", expected="an integer ≥ 0", given=repr(size), where=here()
-            )
-        sizes.append(int(size))
+    shape = sizes(shape, "shape of a spec")
     element = dtype_name(dtype)
     for what, bound in (("high", high), ("allowed", allowed)):
         _check_bound(what, bound, element)
-    return Spec(tuple(sizes), element, high=high, allowed=allowed, name=name)
+    return Spec(shape, element, high=high, allowed=allowed, name=name)
 
 
 def _check_bound(what: str, bound: Any, dtype: str) -> None:
@@ -135,7 +126,6 @@ class Operators:
     """
 
     __slots__ = ()
-    __array_ufunc__ = None
     __array_priority__ = 1000
 
     def to_tensor(self) -> Tensor:
@@ -177,6 +167,43 @@ class Operators:
 
     def __rmatmul__(self, other: Any) -> Tensor:
         return _module("reductions").matmul(other, self)
+
+    def __abs__(self) -> Tensor:
+        return _module("elementwise").abs(self)
+
+    def __and__(self, other: Any) -> Tensor:
+        return _module("elementwise").logical_and(self, other)
+
+    def __rand__(self, other: Any) -> Tensor:
+        return _module("elementwise").logical_and(other, self)
+
+    def __or__(self, other: Any) -> Tensor:
+        return _module("elementwise").logical_or(self, other)
+
+    def __ror__(self, other: Any) -> Tensor:
+        return _module("elementwise").logical_or(other, self)
+
+    def __invert__(self) -> Tensor:
+        return _module("elementwise").logical_not(self)
+
+    def __rpow__(self, other: Any) -> Tensor:
+        return _module("elementwise").power(other, self)
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Tensor:
+        """NumPy's functions of elements, where this package has the like."""
+        name = _UFUNCS.get(ufunc.__name__)
+        if method != "__call__" or options or name is None:
+            raise _unsupported(f"numpy.{ufunc.__name__}", name)
+        if isinstance(name, tuple):
+            return _module("elementwise").compare(name[0], *inputs)
+        home = "reductions" if name == "matmul" else "elementwise"
+        return getattr(_module(home), name)(*inputs)
+
+    def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Tensor:
+        raise _unsupported(f"numpy.{function.__name__}", function.__name__)
+
+    def __array__(self, *args: Any, **kwargs: Any) -> Any:
+        raise _unsupported("conversion to an array")
 
     def __lt__(self, other: Any) -> Tensor:
         return _module("elementwise").compare("lt", self, other)
@@ -246,6 +273,65 @@ class Operators:
     def max(self, axis: Any = None, keepdims: bool = False) -> Tensor:
         """Largest element along axes (all of them by default)."""
         return _module("reductions").max(self, axis, keepdims)
+
+
+# What NumPy's functions of elements are called here; a tuple holds a comparison.
+_UFUNCS: dict[str, Any] = {
+    **{name: name for name in ("add", "subtract", "multiply", "divide", "power", "negative")},
+    **{name: name for name in ("exp", "log", "log2", "sqrt", "tanh", "sin", "cos", "matmul")},
+    **{name: name for name in ("maximum", "minimum")},
+    **{name: name for name in ("logical_and", "logical_or", "logical_not")},
+    "true_divide": "divide",
+    "absolute": "abs",
+    "bitwise_and": "logical_and",
+    "bitwise_or": "logical_or",
+    "invert": "logical_not",
+    "less": ("lt",),
+    "less_equal": ("le",),
+    "greater": ("gt",),
+    "greater_equal": ("ge",),
+    "equal": ("eq",),
+    "not_equal": ("ne",),
+}
+
+
+def _unsupported(what: str, instead: Any = None) -> UnsupportedError:
+    """The error for what Python or NumPy can do with a number, but not while tracing."""
+    package = importlib.import_module("jpmhc")
+    known = isinstance(instead, str) and instead in package.__all__
+    return UnsupportedError(
+        f"{what} of a traced value",
+        expected="functions of jpmhc",
+        given=what,
+        where=here(),
+        hint=f"use jpmhc.{instead}" if known else None,
+    )
+
+
+def _refuse(method: str, what: str, instead: str | None = None) -> None:
+    """Gives `Operators` a method of Python that raises `UnsupportedError`."""
+
+    def refused(self: Operators, *args: Any) -> Any:
+        raise _unsupported(what, instead)
+
+    refused.__name__ = method
+    setattr(Operators, method, refused)
+
+
+for _name, _instead in (
+    ("mod", None),
+    ("floordiv", None),
+    ("divmod", None),
+    ("xor", None),
+    ("lshift", None),
+    ("rshift", None),
+):
+    _refuse(f"__{_name}__", _name, _instead)
+    _refuse(f"__r{_name}__", _name, _instead)
+for _name in ("float", "int", "complex", "index", "round", "trunc", "floor", "ceil"):
+    _refuse(f"__{_name}__", f"{_name}()")
+for _name in ("contains", "setitem", "delitem"):
+    _refuse(f"__{_name}__", _name, "where")
 
 
 class Tensor(Operators):
@@ -455,6 +541,9 @@ def is_tracing() -> bool:
     return trace is not None and bool(trace.frames)
 
 
+_OPTION_WORDS = ("attribute", "parameter", "manifold", "width", "eps", "a step of", "lr", "beta")
+
+
 def to_error(error: _core.DiagnosticError) -> JpmhcError:
     """The typed error for what the compiler reported, at the user's line."""
     message, file, line, column = error.args
@@ -463,11 +552,13 @@ def to_error(error: _core.DiagnosticError) -> JpmhcError:
     text = message.lower()
     if text.startswith("unknown op") or "not supported" in text or "not served" in text:
         kind = UnsupportedError
+    elif "expected ids in [" in text or "expected targets in [" in text:
+        kind = RangeError
     elif any(word in text for word in ("element type", "dtype", "f32, bf16 or f16")):
         kind = DTypeError
     elif any(word in text for word in ("shape", "dimension", "rank", "size", "multiple")):
         kind = ShapeError
-    elif any(word in text for word in ("attribute", "parameter", "manifold", "width", "eps")):
+    elif any(word in text for word in _OPTION_WORDS):
         kind = ConfigError
     return kind(message, where=where)
 
@@ -557,9 +648,23 @@ def hand_on_ranges(ranges: Sequence[IdRange], operands: Sequence[Tensor]) -> Non
 
 
 def constant(array: np.ndarray, dtype: object | None = None) -> Tensor:
-    """A constant tensor with the values of `array`."""
+    """A constant tensor with the values of `array`.
+
+    Raises:
+        DTypeError: it is no array, or its values are no numbers of the element type.
+    """
     trace = current_trace()
+    if isinstance(array, (Operators, str, bytes, dict, set)) or array is None:
+        raise DTypeError(
+            "constant", expected="an array", given=type(array).__name__, where=here()
+        )
+    try:
+        array = np.asarray(array)
+    except (ValueError, TypeError) as error:
+        raise DTypeError("constant", expected="an array", given=str(error), where=here()) from None
     name = dtype_name(array.dtype if dtype is None else dtype)
+    if array.dtype.kind not in "biufV":
+        raise DTypeError("constant", expected="real numbers", given=array.dtype, where=here())
     data = np.ascontiguousarray(array, dtype=NUMPY[name])
     shape = array.shape
     if data.size > 1:
@@ -581,8 +686,7 @@ def full(shape: Sequence[int], value: float | int | bool, dtype: object = "f32")
     trace = current_trace()
     name = dtype_name(dtype)
     data = number(value, name).tobytes()
-    type_text = tensor_type(tuple(int(s) for s in shape), name)
-    value = trace.call(trace.graph.constant, type_text, data, loc=user_location())
+    value = trace.call(trace.graph.constant, tensor_type(shape, name), data, loc=user_location())
     return Tensor(value, trace.frame)
 
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Compiles textual IR ahead of time.
 #include "jpmhc/Pipelines/Pipelines.h"
+#include "jpmhc/Support/SourceText.h"
 #include "jpmhc/Target/Package.h"
 #include "mlir/IR/MLIRContext.h"
 #include "mlir/Parser/Parser.h"
@@ -61,10 +62,13 @@ static llvm::Error run() {
   mlir::DialectRegistry registry;
   registerAllDialects(registry);
   mlir::MLIRContext context(registry);
+  context.printOpOnDiagnostic(false); // the line is enough
   std::string message;
   auto file = mlir::openInputFile(input, &message);
   if (!file)
     return llvm::createStringError(message);
+  if (auto error = checkSourceText(file->getBuffer(), input))
+    return error;
   llvm::SourceMgr sources;
   sources.AddNewSourceBuffer(std::move(file), llvm::SMLoc());
   mlir::SourceMgrDiagnosticHandler handler(sources, &context);

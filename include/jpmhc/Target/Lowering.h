@@ -25,8 +25,12 @@ llvm::Error completeSignatures(std::vector<EntrySpec> &entries,
 /// The arguments of an outlined kernel.
 KernelSpec kernelSpecOf(mlir::func::FuncOp kernel);
 
+/// An error unless every shape of the module's functions is static; which
+/// dimension is not is in the diagnostics.
+llvm::Error checkStaticShapes(mlir::ModuleOp module);
+
 /// Runs a pipeline; the error says that `what` failed, why is in the
-/// diagnostics.
+/// diagnostics, or that it was interrupted (see InterruptScope).
 llvm::Error runPipeline(mlir::ModuleOp module,
                         llvm::function_ref<void(mlir::OpPassManager &)> build,
                         llvm::StringRef what);

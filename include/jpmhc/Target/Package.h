@@ -22,8 +22,11 @@ std::string makeHeader(llvm::StringRef name, llvm::ArrayRef<EntrySpec> entries,
                        llvm::ArrayRef<KernelSpec> kernels,
                        llvm::StringRef notes);
 
-/// An error unless every entry's name is one of C.
+/// An error unless there is an entry, and every entry's name is one of C.
 llvm::Error checkEntryNames(llvm::ArrayRef<EntrySpec> entries);
+
+/// Makes a folder that a package is written to, where there is none.
+llvm::Error createFolder(llvm::StringRef folder);
 
 /// Writes a file beside and renames it.
 llvm::Error writeFile(llvm::StringRef path, llvm::StringRef contents);

@@ -136,6 +136,8 @@ static llvm::Expected<CPUProgram>
 compile(ModuleOp module, const CPUOptions &options, llvm::StringRef settings) {
   auto start = std::chrono::steady_clock::now();
   CPUProgram program;
+  if (auto error = checkStaticShapes(module))
+    return error;
   program.entries = signaturesOf(module);
   OwningOpRef<ModuleOp> host = module.clone();
   host->getOperation()->setAttr(

@@ -2,6 +2,7 @@
 #include "KernelObjects.h"
 #include "jpmhc/Pipelines/Pipelines.h"
 #include "jpmhc/Runtime/Launch.h"
+#include "jpmhc/Support/Interrupts.h"
 #include "jpmhc/Support/Locations.h"
 #include "jpmhc/Support/Settings.h"
 #include "jpmhc/Target/CPUCodeGen.h"
@@ -13,7 +14,7 @@ using namespace mlir;
 using namespace jpmhc;
 
 KernelObjects::~KernelObjects() {
-  next = order.size(); // nothing more is begun
+  stopped = true;
   join();
 }
 
@@ -49,12 +50,21 @@ void KernelObjects::start() {
     return work();
   size_t count = std::min<size_t>(jpmhcGetNumThreads(), order.size());
   for (size_t i = 1; i < count; ++i)
-    threads.emplace_back([this] { work(); });
+    threads.emplace_back([this] {
+      // The thread that started this one is asked, and hands its answer on.
+      auto ask = [this] { return stopped.load(); };
+      InterruptScope scope(ask);
+      work();
+    });
 }
 
 void KernelObjects::work() {
   std::unique_ptr<MLIRContext> context;
   for (size_t i = next++; i < order.size(); i = next++) {
+    if (isInterrupted())
+      stopped = true;
+    if (stopped)
+      return;
     if (!context) {
       DialectRegistry registry;
       registerAllDialects(registry);
@@ -103,6 +113,8 @@ llvm::Expected<std::vector<CPUObject>>
 KernelObjects::finish(MLIRContext *context) {
   work();
   join();
+  if (isInterrupted())
+    return llvm::createStringError("interrupted while compiling kernels");
   std::vector<CPUObject> objects;
   for (Kernel &kernel : kernels) {
     for (const Message &message : kernel.messages) {

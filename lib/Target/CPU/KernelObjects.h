@@ -58,6 +58,7 @@ private:
   std::vector<Kernel> kernels;
   std::vector<size_t> order; ///< of those to compile, the longest first
   std::atomic<size_t> next{0};
+  std::atomic<bool> stopped{false}; ///< nothing more is begun
   std::vector<std::thread> threads;
 };
 

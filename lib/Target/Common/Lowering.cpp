@@ -2,6 +2,7 @@
 #include "jpmhc/Target/Lowering.h"
 #include "jpmhc/Dialect/JPMHC/IR/JPMHCDialect.h"
 #include "jpmhc/Support/Dump.h"
+#include "jpmhc/Support/Interrupts.h"
 #include "mlir/IR/Verifier.h"
 #include "mlir/Pass/PassManager.h"
 
@@ -67,6 +68,74 @@ llvm::Error jpmhc::completeSignatures(std::vector<EntrySpec> &entries,
   return llvm::Error::success();
 }
 
+// ---- what can be compiled ----
+
+/// Says which dimension of a type is dynamic; false if none is.
+static bool reportDynamic(Location loc, Type type, const Twine &what) {
+  auto shaped = dyn_cast<ShapedType>(type);
+  if (!shaped || (shaped.hasRank() && shaped.hasStaticShape()))
+    return false;
+  InFlightDiagnostic error = emitError(loc) << "expected static shapes, got ";
+  if (!shaped.hasRank())
+    error << "no rank";
+  else
+    error << "a dynamic dimension "
+          << llvm::find(shaped.getShape(), ShapedType::kDynamic) -
+                 shaped.getShape().begin();
+  error << " of " << what << ", " << type;
+  return true;
+}
+
+static bool reportDynamic(func::FuncOp function) {
+  for (BlockArgument argument : function.getArguments())
+    if (reportDynamic(argument.getLoc(), argument.getType(),
+                      "argument " + Twine(argument.getArgNumber()) +
+                          " of function '" + function.getName() + "'"))
+      return true;
+  for (auto [i, type] : llvm::enumerate(function.getResultTypes()))
+    if (reportDynamic(function.getLoc(), type,
+                      "result " + Twine(i) + " of function '" +
+                          function.getName() + "'"))
+      return true;
+  return function
+      .walk([&](Operation *op) {
+        for (Type type : op->getResultTypes())
+          if (reportDynamic(op->getLoc(), type,
+                            "a result of '" + op->getName().getStringRef() +
+                                "' in function '" + function.getName() + "'"))
+            return WalkResult::interrupt();
+        return WalkResult::advance();
+      })
+      .wasInterrupted();
+}
+
+llvm::Error jpmhc::checkStaticShapes(ModuleOp module) {
+  for (auto function : module.getOps<func::FuncOp>())
+    if (reportDynamic(function))
+      return llvm::createStringError("expected static shapes");
+  return llvm::Error::success();
+}
+
+// ---- running passes ----
+
+namespace {
+/// Has passes skipped once what this thread does is to end.
+class SkippingHandler {
+public:
+  explicit SkippingHandler(MLIRContext *context) : context(context) {
+    context->registerActionHandler(
+        [](llvm::function_ref<void()> run, const tracing::Action &action) {
+          if (!isa<PassExecutionAction>(action) || !isInterrupted())
+            run();
+        });
+  }
+  ~SkippingHandler() { context->registerActionHandler(nullptr); }
+
+private:
+  MLIRContext *context;
+};
+} // namespace
+
 llvm::Error jpmhc::runPipeline(ModuleOp module,
                                llvm::function_ref<void(OpPassManager &)> build,
                                llvm::StringRef what) {
@@ -77,7 +146,11 @@ llvm::Error jpmhc::runPipeline(ModuleOp module,
 #ifdef NDEBUG
   pm.enableVerifier(false);
 #endif
-  if (failed(pm.run(module)) || failed(verify(module)))
+  SkippingHandler skipping(module->getContext());
+  bool passed = succeeded(pm.run(module));
+  if (isInterrupted())
+    return llvm::createStringError("interrupted while " + what);
+  if (!passed || failed(verify(module)))
     return llvm::createStringError("expected " + what + " to succeed");
   dumpStage(module, what);
   return llvm::Error::success();

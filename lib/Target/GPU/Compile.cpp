@@ -49,6 +49,8 @@ llvm::Expected<GPUProgram> jpmhc::buildForGPU(ModuleOp module,
   module->getContext()
       ->loadDialect<JPMHCDialect>(); // a module may hold upstream ops alone
   GPUProgram program;
+  if (auto error = checkStaticShapes(module))
+    return error;
   program.entries = signaturesOf(module);
   OwningOpRef<ModuleOp> host = module.clone();
   host->getOperation()->setAttr(kTargetAttrName,

@@ -74,9 +74,8 @@ llvm::Error jpmhc::writeCPUPackage(const CPUProgram &program,
                                    llvm::StringRef folder) {
   if (auto error = checkEntryNames(program.entries))
     return error;
-  if (auto error = llvm::sys::fs::create_directories(folder))
-    return llvm::createStringError(error, "expected a folder " + folder +
-                                              ", got: " + error.message());
+  if (auto error = createFolder(folder))
+    return error;
   auto at = [&](const llvm::Twine &file) {
     llvm::SmallString<256> path(folder);
     llvm::sys::path::append(path, file);

@@ -97,6 +97,9 @@ std::string jpmhc::makeHeader(llvm::StringRef name,
 }
 
 llvm::Error jpmhc::checkEntryNames(llvm::ArrayRef<EntrySpec> entries) {
+  if (entries.empty())
+    return llvm::createStringError(
+        "expected a module with a public function, got none");
   for (const EntrySpec &entry : entries) {
     llvm::StringRef name = entry.name;
     bool isName =
@@ -106,6 +109,18 @@ llvm::Error jpmhc::checkEntryNames(llvm::ArrayRef<EntrySpec> entries) {
       return llvm::createStringError(
           "expected public functions with names of C, got '" + name + "'");
   }
+  return llvm::Error::success();
+}
+
+llvm::Error jpmhc::createFolder(llvm::StringRef folder) {
+  auto fail = [&](std::error_code error) {
+    return llvm::createStringError(error, "expected a folder " + folder +
+                                              ", got: " + error.message());
+  };
+  if (auto error = llvm::sys::fs::create_directories(folder))
+    return fail(error);
+  if (!llvm::sys::fs::is_directory(folder))
+    return fail(std::make_error_code(std::errc::not_a_directory));
   return llvm::Error::success();
 }
 

@@ -72,20 +72,19 @@ llvm::Error
 jpmhc::writePTXPackage(const GPUProgram &program, const GPUOptions &options,
                        llvm::StringRef name, llvm::StringRef folder,
                        llvm::ArrayRef<emulator::EmulatedKernel> measured) {
+  if (auto error = checkEntryNames(program.entries))
+    return error;
   if (!program.module)
     return llvm::createStringError("expected a kernel in " + name +
                                    ", found none");
-  if (auto error = checkEntryNames(program.entries))
-    return error;
   auto ptx = translateToPTX(*program.module, options.chip, options.ptx);
   if (!ptx)
     return ptx.takeError();
   auto assembly = assemblePTX(*ptx, options.chip);
   if (!assembly)
     return assembly.takeError();
-  if (auto error = llvm::sys::fs::create_directories(folder))
-    return llvm::createStringError(error, "expected a folder " + folder +
-                                              ", got: " + error.message());
+  if (auto error = createFolder(folder))
+    return error;
   auto write = [&](const llvm::Twine &file, llvm::StringRef contents) {
     llvm::SmallString<256> path(folder);
     llvm::sys::path::append(path, file);

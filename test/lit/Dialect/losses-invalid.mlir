@@ -29,3 +29,12 @@ func.func @stablemax_rows(%x: tensor<6x12xf32>, %t: tensor<7xi32>, %g: tensor<f3
   %l = jpmhc.stablemax_cross_entropy_vjp %x, %t, %g : tensor<6x12xf32>, tensor<7xi32>
   return
 }
+
+// -----
+
+func.func @constant_target(%x: tensor<2x12xf32>) {
+  %t = arith.constant dense<[-100, 12]> : tensor<2xi32>
+  // expected-error @+1 {{expected targets in [0, 12), got 12 at element 1}}
+  %l = jpmhc.stablemax_cross_entropy %x, %t : tensor<2x12xf32>, tensor<2xi32>
+  return
+}

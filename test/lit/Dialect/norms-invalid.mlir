@@ -70,3 +70,35 @@ func.func @layer_dshift_size(%x: tensor<4x8xf32>, %dy: tensor<4x8xf32>) {
   %y:2 = jpmhc.layer_norm_vjp %x, %dy : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<4x8xf32> dshift tensor<3xf32>
   return
 }
+
+// -----
+
+func.func @rms_eps(%x: tensor<4x8xf32>) {
+  // expected-error @+1 {{expected a finite eps >= 0, got -1}}
+  %y = jpmhc.rms_norm %x {eps = -1.0 : f32} : (tensor<4x8xf32>) -> tensor<4x8xf32>
+  return
+}
+
+// -----
+
+func.func @layer_eps(%x: tensor<4x8xf32>) {
+  // expected-error @+1 {{expected a finite eps >= 0, got inf}}
+  %y = jpmhc.layer_norm %x {eps = 0x7F800000 : f32} : (tensor<4x8xf32>) -> tensor<4x8xf32>
+  return
+}
+
+// -----
+
+func.func @rms_vjp_eps(%x: tensor<4x8xf32>) {
+  // expected-error @+1 {{expected a finite eps >= 0, got nan}}
+  %y = jpmhc.rms_norm_vjp %x, %x {eps = 0x7FC00000 : f32} : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<4x8xf32>
+  return
+}
+
+// -----
+
+func.func @layer_vjp_eps(%x: tensor<4x8xf32>) {
+  // expected-error @+1 {{expected a finite eps >= 0, got -2}}
+  %y = jpmhc.layer_norm_vjp %x, %x {eps = -2.0 : f32} : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<4x8xf32>
+  return
+}

@@ -92,3 +92,41 @@ func.func @row_decay(%t: tensor<32x8xf32>, %i: tensor<4xi64>, %g: tensor<4x8xf32
   %u = jpmhc.sign_sgd_rows %t, %i, %g lr %lr {weight_decay = -1.0 : f32} : tensor<32x8xf32>, tensor<4xi64>, tensor<4x8xf32>
   return
 }
+
+// -----
+
+func.func @step(%p: tensor<8xf32>, %lr: f32) {
+  %t = arith.constant 0 : i64
+  // expected-error @+1 {{expected a step of 1 or more, got 0}}
+  %a:3 = jpmhc.adamw %p, %p, %p, %p lr %lr step %t {beta1 = 0.9 : f32, beta2 = 0.9 : f32}
+    : tensor<8xf32>, tensor<8xf32>, tensor<8xf32>, tensor<8xf32>
+  return
+}
+
+// -----
+
+func.func @rate(%p: tensor<8xf32>, %t: i64) {
+  %lr = arith.constant 0x7FC00000 : f32
+  // expected-error @+1 {{expected a finite lr >= 0, got nan}}
+  %a:3 = jpmhc.adam_atan2 %p, %p, %p, %p lr %lr step %t {beta1 = 0.9 : f32, beta2 = 0.9 : f32}
+    : tensor<8xf32>, tensor<8xf32>, tensor<8xf32>, tensor<8xf32>
+  return
+}
+
+// -----
+
+func.func @row_rate(%t: tensor<32x8xf32>, %i: tensor<4xi64>, %g: tensor<4x8xf32>) {
+  %lr = arith.constant -1.0 : f32
+  // expected-error @+1 {{expected a finite lr >= 0, got -1}}
+  %u = jpmhc.sign_sgd_rows %t, %i, %g lr %lr : tensor<32x8xf32>, tensor<4xi64>, tensor<4x8xf32>
+  return
+}
+
+// -----
+
+func.func @row_ids(%t: tensor<32x8xf32>, %g: tensor<4x8xf32>, %lr: f32) {
+  %i = arith.constant dense<[0, 31, 32, 1]> : tensor<4xi64>
+  // expected-error @+1 {{expected ids in [0, 32), got 32 at element 2}}
+  %u = jpmhc.sign_sgd_rows %t, %i, %g lr %lr : tensor<32x8xf32>, tensor<4xi64>, tensor<4x8xf32>
+  return
+}

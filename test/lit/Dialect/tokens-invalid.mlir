@@ -61,3 +61,12 @@ func.func @cotangent(%dy: tensor<4x8xf32>, %i: tensor<5xi32>) {
   %y = jpmhc.embedding_vjp %dy, %i : (tensor<4x8xf32>, tensor<5xi32>) -> tensor<32x8xf32>
   return
 }
+
+// -----
+
+func.func @constant_ids(%t: tensor<32x8xf32>) {
+  %i = arith.constant dense<-1> : tensor<5xi32>
+  // expected-error @+1 {{expected ids in [0, 32), got -1 at element 0}}
+  %y = jpmhc.embedding %t, %i : (tensor<32x8xf32>, tensor<5xi32>) -> tensor<5x8xf32>
+  return
+}

@@ -5,7 +5,8 @@
 using namespace mlir;
 using namespace jpmhc;
 
-static LogicalResult verifyClasses(Operation *op, Value logits, Value target) {
+static LogicalResult verifyClasses(Operation *op, Value logits, Value target,
+                                   int64_t ignored) {
   auto logitsType = typeOf(logits);
   auto targetType = typeOf(target);
   if (logitsType.getRank() != 2)
@@ -18,11 +19,12 @@ static LogicalResult verifyClasses(Operation *op, Value logits, Value target) {
   if (failed(verifyCompatibleShape({rows}, {targets})))
     return op->emitOpError("expected a target of ")
            << rows << " elements, got " << targets;
-  return success();
+  return verifyConstantIds(op, "targets", target, logitsType.getDimSize(1),
+                           ignored);
 }
 
 LogicalResult SoftmaxCrossEntropyOp::verify() {
-  return verifyClasses(*this, getLogits(), getTarget());
+  return verifyClasses(*this, getLogits(), getTarget(), getIgnoreIndex());
 }
 
 LogicalResult
@@ -36,11 +38,11 @@ SoftmaxCrossEntropyOp::buildVjp(OpBuilder &builder, ValueRange cotangents,
 }
 
 LogicalResult SoftmaxCrossEntropyVjpOp::verify() {
-  return verifyClasses(*this, getLogits(), getTarget());
+  return verifyClasses(*this, getLogits(), getTarget(), getIgnoreIndex());
 }
 
 LogicalResult StablemaxCrossEntropyOp::verify() {
-  return verifyClasses(*this, getLogits(), getTarget());
+  return verifyClasses(*this, getLogits(), getTarget(), getIgnoreIndex());
 }
 
 LogicalResult
@@ -54,5 +56,5 @@ StablemaxCrossEntropyOp::buildVjp(OpBuilder &builder, ValueRange cotangents,
 }
 
 LogicalResult StablemaxCrossEntropyVjpOp::verify() {
-  return verifyClasses(*this, getLogits(), getTarget());
+  return verifyClasses(*this, getLogits(), getTarget(), getIgnoreIndex());
 }

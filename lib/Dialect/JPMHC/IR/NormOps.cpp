@@ -21,7 +21,16 @@ static LogicalResult verifyPerChannel(Operation *op, StringRef name,
   return success();
 }
 
+static LogicalResult verifyEps(Operation *op, const APFloat &eps) {
+  if (eps.isFinite() && (eps.isZero() || !eps.isNegative()))
+    return success();
+  return op->emitOpError("expected a finite eps >= 0, got ")
+         << eps.convertToDouble();
+}
+
 LogicalResult RMSNormOp::verify() {
+  if (failed(verifyEps(*this, getEps())))
+    return failure();
   return verifyPerChannel(*this, "gain", getGain(), getX());
 }
 
@@ -39,6 +48,8 @@ LogicalResult RMSNormOp::buildVjp(OpBuilder &builder, ValueRange cotangents,
 }
 
 LogicalResult RMSNormVjpOp::verify() {
+  if (failed(verifyEps(*this, getEps())))
+    return failure();
   if (getX().getType() != getDy().getType())
     return emitOpError("expected dy of type ")
            << getX().getType() << ", got " << getDy().getType();
@@ -46,7 +57,8 @@ LogicalResult RMSNormVjpOp::verify() {
 }
 
 LogicalResult LayerNormOp::verify() {
-  if (failed(verifyPerChannel(*this, "gain", getGain(), getX())))
+  if (failed(verifyEps(*this, getEps())) ||
+      failed(verifyPerChannel(*this, "gain", getGain(), getX())))
     return failure();
   return verifyPerChannel(*this, "shift", getShift(), getX());
 }
@@ -71,6 +83,8 @@ LogicalResult LayerNormOp::buildVjp(OpBuilder &builder, ValueRange cotangents,
 }
 
 LogicalResult LayerNormVjpOp::verify() {
+  if (failed(verifyEps(*this, getEps())))
+    return failure();
   if (getX().getType() != getDy().getType())
     return emitOpError("expected dy of type ")
            << getX().getType() << ", got " << getDy().getType();

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "Shapes.h"
 #include "jpmhc/Dialect/JPMHC/IR/JPMHCOps.h"
+#include "mlir/Dialect/Utils/StaticValueUtils.h"
 
 using namespace mlir;
 using namespace jpmhc;
@@ -16,6 +17,26 @@ static LogicalResult verifyDecay(Operation *op, APFloat decay) {
     return success();
   return op->emitOpError("expected a finite weight_decay >= 0, got ")
          << decay.convertToDouble();
+}
+
+/// A learning rate that is a constant.
+static LogicalResult verifyRate(Operation *op, Value lr) {
+  FloatAttr known;
+  if (!matchPattern(lr, m_Constant(&known)))
+    return success();
+  APFloat value = known.getValue();
+  if (value.isFinite() && (value.isZero() || !value.isNegative()))
+    return success();
+  return op->emitOpError("expected a finite lr >= 0, got ")
+         << value.convertToDouble();
+}
+
+/// A number of a step that is a constant.
+static LogicalResult verifyStep(Operation *op, Value step) {
+  std::optional<int64_t> known = getConstantIntValue(step);
+  if (!known || *known >= 1)
+    return success();
+  return op->emitOpError("expected a step of 1 or more, got ") << *known;
 }
 
 template <typename Op> static LogicalResult verifyMoments(Op op) {
@@ -36,6 +57,8 @@ template <typename Op> static LogicalResult verifyMoments(Op op) {
   return success(succeeded(expect("g", op.getG())) &&
                  succeeded(expect("m", op.getM())) &&
                  succeeded(expect("v", op.getV())) &&
+                 succeeded(verifyRate(op, op.getLr())) &&
+                 succeeded(verifyStep(op, op.getStep())) &&
                  succeeded(rate("beta1", op.getBeta1())) &&
                  succeeded(rate("beta2", op.getBeta2())) &&
                  succeeded(verifyDecay(op, op.getWeightDecay())));
@@ -77,5 +100,8 @@ LogicalResult SignSGDRowsOp::verify() {
     return emitOpError("expected grad of type ")
            << RankedTensorType::get(shape, grad.getElementType()) << ", got "
            << grad;
+  if (failed(verifyRate(*this, getLr())) ||
+      failed(verifyConstantIds(*this, "ids", getIds(), table.getDimSize(0))))
+    return failure();
   return verifyDecay(*this, getWeightDecay());
 }

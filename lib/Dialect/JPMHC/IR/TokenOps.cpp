@@ -83,8 +83,10 @@ EmbeddingOp::inferReturnTypes(MLIRContext *, std::optional<Location> location,
 }
 
 LogicalResult EmbeddingOp::verify() {
-  return verifyGather(*this, typeOf(getTable()), typeOf(getIds()), "y",
-                      typeOf(getY()));
+  RankedTensorType table = typeOf(getTable());
+  if (failed(verifyGather(*this, table, typeOf(getIds()), "y", typeOf(getY()))))
+    return failure();
+  return verifyConstantIds(*this, "ids", getIds(), table.getDimSize(0));
 }
 
 LogicalResult EmbeddingOp::buildVjp(OpBuilder &builder, ValueRange cotangents,
