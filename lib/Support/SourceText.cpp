@@ -21,8 +21,9 @@ llvm::Error jpmhc::checkSourceText(llvm::StringRef contents,
                                    llvm::StringRef name) {
   if (contents.starts_with("ML\xefR"))
     return llvm::Error::success();
+  const llvm::UTF8 *begin = contents.bytes_begin();
   if (contents.contains('\0') ||
-      !llvm::isLegalUTF8String(contents.bytes_begin(), contents.bytes_end()))
+      !llvm::isLegalUTF8String(&begin, contents.bytes_end()))
     return llvm::createStringError("expected text or bytecode of MLIR in " +
                                    name + ", got other bytes");
   int64_t depth = 0, line = 1;

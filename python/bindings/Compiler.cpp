@@ -410,6 +410,7 @@ void bindCompiler(py::module_ &m) {
   m.attr("UNSUPPORTED") = static_cast<int32_t>(JPMHC_UNSUPPORTED);
   m.attr("INDEX_OUT_OF_RANGE") = static_cast<int32_t>(JPMHC_INDEX_OUT_OF_RANGE);
   m.attr("NOT_FINITE") = static_cast<int32_t>(JPMHC_NOT_FINITE);
+  m.attr("OUT_OF_MEMORY") = static_cast<int32_t>(JPMHC_OUT_OF_MEMORY);
 
   py::class_<Program, std::shared_ptr<Program>>(m, "Executable",
                                                 "Compiled code and its arena.")

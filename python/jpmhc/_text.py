@@ -64,13 +64,13 @@ def i64_array(values: Iterable[int]) -> str:
     return f"array<i64: {items}>" if items else "array<i64>"
 
 
-def generic(value: object) -> str:
+def generic(value: object, depth: int = 0) -> str:
     """The text of a bool, int, float, str or (nested) list, by its Python type.
 
-    Integers become i64, floats f64.
+    Integers become i64, floats f64. `depth` counts the lists around the value.
 
     Raises:
-        ConfigError: the value has no text form.
+        ConfigError: the value has no text form, or lists nest deeper than 8.
     """
     if isinstance(value, (bool, np.bool_)):
         return boolean(bool(value))
@@ -80,9 +80,9 @@ def generic(value: object) -> str:
         return f"{float(value):.17e} : f64"
     if isinstance(value, str):
         return string(value)
-    if isinstance(value, (list, tuple, np.ndarray)):
-        return f"[{', '.join(generic(v) for v in value)}]"
-    raise _unfit("a number, string or list", value)
+    if isinstance(value, (list, tuple, np.ndarray)) and depth < 8:
+        return f"[{', '.join(generic(v, depth + 1) for v in value)}]"
+    raise _unfit("a number, string or list of them", type(value).__name__)
 
 
 def dictionary(values: dict[str, object]) -> str:

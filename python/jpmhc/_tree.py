@@ -6,6 +6,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from jpmhc._location import here
+from jpmhc.errors import ConfigError
+
+MOST_NESTING = 100
+"""Levels of containers that arguments and results may have."""
+
 
 class _Leaf:
     def __repr__(self) -> str:
@@ -15,26 +21,42 @@ class _Leaf:
 LEAF = _Leaf()
 
 
-def _replace(node: Any, is_leaf: Callable[[Any], bool], new: Callable[[Any], Any]) -> Any:
-    """The tree with `new(leaf)` for each leaf, in order.
+def _replace(
+    node: Any,
+    is_leaf: Callable[[Any], bool],
+    new: Callable[[Any], Any],
+    outer: tuple[Any, ...] = (),
+) -> Any:
+    """The tree with `new(leaf)` for each leaf, in order; `outer` are the containers around it.
 
     Not a closure that calls itself: such a cycle would hold the arrays until the next collection.
     """
     if is_leaf(node):
         return new(node)
+    if not isinstance(node, (dict, tuple, list)):
+        return node
+    if len(outer) >= MOST_NESTING or any(node is container for container in outer):
+        raise ConfigError(
+            "nested containers",
+            expected=f"at most {MOST_NESTING} levels, none within itself",
+            given=type(node).__name__,
+            where=here(),
+        )
+    outer = (*outer, node)
     if isinstance(node, dict):
-        return {key: _replace(node[key], is_leaf, new) for key in node}
+        return {key: _replace(node[key], is_leaf, new, outer) for key in node}
     if isinstance(node, tuple) and hasattr(node, "_fields"):
-        return type(node)(*(_replace(item, is_leaf, new) for item in node))
-    if isinstance(node, (tuple, list)):
-        return type(node)(_replace(item, is_leaf, new) for item in node)
-    return node
+        return type(node)(*(_replace(item, is_leaf, new, outer) for item in node))
+    return type(node)(_replace(item, is_leaf, new, outer) for item in node)
 
 
 def flatten(tree: Any, is_leaf: Callable[[Any], bool]) -> tuple[list[Any], Any]:
     """Leaves in order and the structure with `LEAF` in their places.
 
     Whatever is neither a container nor a leaf stays in the structure as it is.
+
+    Raises:
+        ConfigError: a container holds itself, or containers nest too deep.
     """
     leaves: list[Any] = []
 

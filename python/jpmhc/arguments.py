@@ -82,20 +82,22 @@ def _scalar(value: Any, spec: Spec, where: str) -> np.ndarray:
     return number(value, spec.dtype, where=where)
 
 
-def check_range(value: np.ndarray, high: int, allowed: int | None, name: str) -> None:
-    """Checks that ids lie in [0, high) or are the allowed other value.
+def check_range(
+    value: np.ndarray, high: int | None, allowed: int | None, name: str, *, low: int = 0
+) -> None:
+    """Checks that ids or counts lie in [low, high) or are the allowed other value.
 
     Raises:
         RangeError: names the first that does not, its place and the size of the table.
     """
-    wrong = (value < 0) | (value >= high)
+    wrong = value < low if high is None else (value < low) | (value >= high)
     if allowed is not None:
         wrong &= value != allowed
     if wrong.any():
         place = tuple(int(i) for i in np.argwhere(wrong)[0])
         raise RangeError(
-            f"id out of range at {place}",
-            expected=f"0 … {high - 1}",
+            f"id out of range at {place}" if place else "number out of range",
+            expected=f"at least {low}" if high is None else f"{low} … {high - 1}",
             given=int(value[place]),
             where=f"argument {name}",
         )

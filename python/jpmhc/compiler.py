@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from jpmhc import _core, _reproducer, _tree, arguments, result_memory
+from jpmhc import _core, _reproducer, _tree, arguments, memory
 from jpmhc._location import here
 from jpmhc.cost import Cost, cost_table
 from jpmhc.elementwise import broadcast_to
@@ -19,9 +19,12 @@ from jpmhc.errors import (
     ConfigError,
     DTypeError,
     InternalError,
+    JpmhcError,
     NotFiniteError,
+    OutOfMemoryError,
     RangeError,
     UnsupportedError,
+    is_known,
     unknown_name,
 )
 from jpmhc.functions import flatten_results
@@ -67,7 +70,9 @@ class Entry:
         for item in self.ranges:
             if item.position < len(arrays):
                 name = self.inputs[item.position].name or self.input_names[item.position]
-                arguments.check_range(arrays[item.position], item.high, item.allowed, name)
+                arguments.check_range(
+                    arrays[item.position], item.high, item.allowed, name, low=item.low
+                )
         return arrays
 
 
@@ -129,7 +134,7 @@ class Program:
             CompileError: the program cannot be compiled; names the user's line.
             InternalError: the compiler failed; names the reproducer.
         """
-        if target not in TARGETS:
+        if not is_known(target, TARGETS):
             raise unknown_name("target", target, TARGETS, where=here())
 
         def build() -> Any:
@@ -161,7 +166,7 @@ class Program:
             ConfigError: the chip is unknown.
             CompileError, InternalError: as `compile`.
         """
-        if chip not in ptx_chips():
+        if not is_known(chip, ptx_chips()):
             raise unknown_name("chip", chip, ptx_chips(), where=here())
         source = None if measured is None else measured.executable
         self._guarded(
@@ -178,6 +183,8 @@ class Program:
             raise to_error(error) from None
         except _core.CompilerFailure as error:
             raise self._failure(error) from None
+        except _core.RunError as error:
+            raise _run_error(error) from None
 
     def _failure(self, error: Exception) -> InternalError:
         module = self.trace.graph.print(debug_info=True)
@@ -198,7 +205,7 @@ class Program:
         """The program as text at a stage: "graph" (as traced) or one of `stages`."""
         if stage == "graph":
             return self.trace.graph.print(debug_info=debug_info)
-        if stage not in self.stages:
+        if not is_known(stage, self.stages):
             raise unknown_name("stage", stage, self.stages, where=here())
         return self.trace.call(_core.print_stage, self.trace.graph, stage, debug_info)
 
@@ -235,7 +242,7 @@ class Program:
 
         A result that is an argument unchanged is a copy of it.
         """
-        outputs = [result_memory.empty(spec.shape, spec.numpy) for spec in entry.outputs]
+        outputs = [memory.empty(spec.shape, spec.numpy) for spec in entry.outputs]
         written = []
         for output, alias in zip(outputs, self.aliases(entry), strict=True):
             if alias < 0:
@@ -275,8 +282,16 @@ def run_addresses(executable: Any, number: int, addresses: list[int]) -> None:
     try:
         executable.run(number, addresses)
     except _core.RunError as error:
-        status, message = error.args
-        raise _ERRORS.get(status, InternalError)(message) from None
+        raise _run_error(error) from None
+
+
+def _run_error(error: _core.RunError) -> JpmhcError:
+    """The typed error for what the runtime reported."""
+    status, message = error.args
+    if status == _core.OUT_OF_MEMORY:
+        given = f"{memory.available_bytes()} bytes available"
+        return OutOfMemoryError(f"temporaries of a program: {message}", given=given)
+    return _ERRORS.get(status, InternalError)(message)
 
 
 def _parameters(captured: Sequence[Any]) -> list[Parameter]:

@@ -125,6 +125,19 @@ def _is_array(item: Any) -> bool:
     return isinstance(item, (np.ndarray, np.generic))
 
 
+def _check_plain(structure: Any) -> None:
+    """That what was given besides arrays is part of the program, and no value like one."""
+    others, _ = _tree.flatten(structure, lambda item: not isinstance(item, (dict, tuple, list)))
+    for item in others:
+        if item is not _tree.LEAF and item is not None and not isinstance(item, (str, bool, int)):
+            raise DTypeError(
+                "argument of a differentiated function",
+                expected="arrays, in containers",
+                given=type(item).__name__,
+                where=here(),
+            )
+
+
 class _Transform:
     """A differentiated function: traced where it is called in a trace, else compiled and run."""
 
@@ -147,6 +160,7 @@ class _Transform:
         if is_tracing():
             return self._emit(*args)
         leaves, structure = _tree.flatten(args, _is_array)
+        _check_plain(structure)
         key = (tuple(spec_of(leaf) for leaf in leaves), repr(structure))
         if key not in self._compiled:
             self._compiled[key] = Compiled(self, args, "cpu")
@@ -159,7 +173,8 @@ class _ValueAndGrad(_Transform):
 
 
 def _one_for_scalar(results: list[Tensor]) -> list[Tensor]:
-    if not results or results[0].shape != () or not is_float(results[0].dtype):
+    fits = results and results[0].shape == () and not results[0].is_scalar
+    if not fits or not is_float(results[0].dtype):
         raise ShapeError(
             "first result of a function under value_and_grad",
             expected="a float tensor []",
@@ -202,7 +217,15 @@ def pull_all(
 
 
 class _Vjp(_Transform):
-    def _emit(self, cotangent: Any, *args: Any) -> Any:
+    def _emit(self, *arguments: Any) -> Any:
+        if not arguments:
+            raise ShapeError(
+                "arguments of a pullback",
+                expected="a cotangent, then the arguments of the function",
+                given="none",
+                where=here(),
+            )
+        cotangent, *args = arguments
         seeds = [as_tensor(leaf) for leaf in _tree.flatten(cotangent, is_value)[0]]
 
         def check(results: list[Tensor]) -> list[Tensor]:

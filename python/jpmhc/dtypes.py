@@ -69,7 +69,7 @@ def dtype_name(dtype: object) -> str:
         return "f32"
     try:
         name = _FROM_NUMPY.get(np.dtype(dtype))
-    except TypeError:
+    except (TypeError, ValueError):
         name = None
     if name is None:
         raise unknown_name("dtype", str(dtype), NUMPY, where=here())

@@ -312,12 +312,14 @@ def abs(x: Any) -> Tensor:  # noqa: A001
 
 def power(x: Any, exponent: Any) -> Tensor:
     """x^exponent; small whole exponents become products."""
-    if isinstance(exponent, (int, float)) and float(exponent).is_integer():
+    if not _number(exponent):
+        lhs, rhs = align(x, exponent)
+        return in_f32(lambda a, b: emit("math.powf", [a, b], {}, [a.type])[0], lhs, rhs)
+    if isinstance(exponent, (int, float)) and exponent in range(-8, 9):
         whole = int(exponent)
-        if 0 <= whole <= 8:
+        if whole >= 0:
             return _whole_power(as_tensor(x), whole)
-        if -8 <= whole < 0:
-            return divide(1.0, _whole_power(as_tensor(x), -whole))
+        return divide(1.0, _whole_power(as_tensor(x), -whole))
     if exponent == 0.5:
         return sqrt(x)
     lhs, rhs = align(x, exponent)
@@ -369,6 +371,9 @@ def arange(count: int, dtype: object = "i32") -> Tensor:
     Raises:
         ConfigError: the count is negative.
     """
-    if count < 0:
-        raise ConfigError("arange", expected="a count ≥ 0", given=count, where=here())
+    whole = isinstance(count, (int, np.integer)) and not isinstance(count, bool)
+    if not whole or not 0 <= count < 2**31:
+        raise ConfigError(
+            "arange", expected="a count from 0 to 2^31 - 1", given=repr(count), where=here()
+        )
     return constant(np.arange(count), dtype)

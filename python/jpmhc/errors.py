@@ -27,6 +27,7 @@ __all__ = [
     "RangeError",
     "ShapeError",
     "UnsupportedError",
+    "is_known",
     "nearest_name",
     "unknown_name",
 ]
@@ -158,6 +159,11 @@ def nearest_name(name: object, known: Iterable[str]) -> str | None:
         return None
     matches = difflib.get_close_matches(name, list(known), n=1, cutoff=0.6)
     return matches[0] if matches else None
+
+
+def is_known(name: object, known: Iterable[str]) -> bool:
+    """Whether `name`, which may be anything, is one of the known names."""
+    return isinstance(name, str) and name in known
 
 
 def unknown_name(

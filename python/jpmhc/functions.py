@@ -16,7 +16,7 @@ import numpy as np
 
 from jpmhc import _tree
 from jpmhc._location import here
-from jpmhc.errors import CompileError, ConfigError
+from jpmhc.errors import CompileError, ConfigError, DTypeError
 from jpmhc.tracing import (
     Captured,
     IdRange,
@@ -59,6 +59,10 @@ class function:  # noqa: N801 - a decorator, spelt as Python spells `property`
     """
 
     def __init__(self, fn: Callable[..., Any]) -> None:
+        if not callable(fn):
+            raise ConfigError(
+                "jpmhc.function", expected="a function", given=type(fn).__name__, where=here()
+            )
         self._fn = fn
         functools.update_wrapper(self, fn)
 
@@ -109,10 +113,25 @@ class function:  # noqa: N801 - a decorator, spelt as Python spells `property`
 
 
 def flatten_results(result: Any) -> tuple[list[Tensor], Any]:
-    """The tensors a traced function returns, as values of the function under construction."""
-    leaves, structure = _tree.flatten(
-        result, lambda item: isinstance(item, (Operators, np.ndarray, np.generic, int, float))
-    )
+    """The tensors a traced function returns, as values of the function under construction.
+
+    Raises:
+        DTypeError: it returns something that is neither a tensor nor a container, text or None.
+    """
+
+    def is_leaf(item: Any) -> bool:
+        if isinstance(item, (Operators, np.ndarray, np.generic, int, float)):
+            return True
+        if item is None or isinstance(item, (str, tuple, list, dict)):
+            return False
+        raise DTypeError(
+            "result of a traced function",
+            expected="tensors, numbers, text and None, in tuples, lists and dictionaries",
+            given=type(item).__name__,
+            where=here(),
+        )
+
+    leaves, structure = _tree.flatten(result, is_leaf)
     return [as_tensor(leaf) for leaf in leaves], structure
 
 

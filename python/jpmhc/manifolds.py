@@ -15,7 +15,7 @@ import numpy as np
 
 from jpmhc import _core, _text
 from jpmhc._location import here
-from jpmhc.errors import ConfigError, unknown_name
+from jpmhc.errors import ConfigError, is_known, unknown_name
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ def parameters_of(name: str) -> dict[str, Any]:
         ConfigError: the manifold is unknown; the nearest name is suggested.
     """
     known = names()
-    if name not in known:
+    if not is_known(name, known):
         raise unknown_name("manifold", name, known, where=here())
     return _core.manifold_parameters(name)
 

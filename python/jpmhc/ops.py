@@ -18,9 +18,18 @@ from jpmhc import _text, manifolds, shapes
 from jpmhc._location import here
 from jpmhc.dtypes import tensor_type
 from jpmhc.elementwise import scalar, sigmoid, silu
-from jpmhc.errors import ConfigError, ShapeError, unknown_name
+from jpmhc.errors import ConfigError, ShapeError, is_known, unknown_name
 from jpmhc.reductions import linear, softmax
-from jpmhc.tracing import Tensor, as_tensor, current_trace, emit, full, region, require_ids
+from jpmhc.tracing import (
+    Operators,
+    Tensor,
+    as_tensor,
+    current_trace,
+    emit,
+    full,
+    region,
+    require_ids,
+)
 
 # ---- side path ----
 
@@ -50,7 +59,14 @@ def _width(width: Any) -> Tensor:
         isinstance(width, bool) or width != width // 1 or width < 1
     ):
         raise ConfigError("width of a filter", expected="an integer ≥ 1", given=width, where=here())
-    return scalar(width, "index")
+    return _at_least_one(width, "index")
+
+
+def _at_least_one(value: Any, dtype: str) -> Tensor:
+    """A scalar operand that is checked before each run where it comes from an argument."""
+    if isinstance(value, Operators):
+        require_ids(value.to_tensor(), None, low=1)
+    return scalar(value, dtype)
 
 
 def dense_tribox(x: Any, coefficients: Any) -> Tensor:
@@ -122,12 +138,13 @@ def project(raw: Any, manifold: str, n: int, **parameters: Any) -> Tensor:
         [N, n, n] of the element type of raw.
     """
     raw = as_tensor(raw)
+    streams = _text.i64(n)
     shapes.check_rank(raw, 2, "raw numbers of project", "[N, K]")
     attribute = manifolds.attribute(manifold, parameters)
     return emit(
         "jpmhc.project",
         [raw],
-        {"manifold": attribute, "streams": _text.i64(n)},
+        {"manifold": attribute, "streams": streams},
         [tensor_type((raw.shape[0], n, n), raw.dtype)],
     )[0]
 
@@ -168,6 +185,9 @@ def hyper_connection(
         scale: s of the write.
     """
     x = as_tensor(x)
+    if not callable(sublayer):
+        given = type(sublayer).__name__
+        raise ConfigError("sub-layer", expected="a function", given=given, where=here())
     if x.ndim != 3:
         raise ShapeError("streams", expected="[N, n, p]", given=x.shape, where=here())
     rows, _, channels = x.shape
@@ -188,7 +208,7 @@ def hyper_connection(
 
 
 def _enumerated(attribute: str, value: str, known: tuple[str, ...]) -> str:
-    if value not in known:
+    if not is_known(value, known):
         raise unknown_name(attribute, value, known, where=here())
     return f"#jpmhc.{attribute}<{value}>"
 
@@ -315,7 +335,7 @@ def _random(name: str, shape: Sequence[int], dtype: str, seed: Any, step: Any, s
     if site is None:
         site = current_trace().next_site()
     operands = [scalar(value, "i64") for value in (seed, step, site)]
-    return emit(name, operands, {}, [tensor_type(tuple(shape), dtype)])[0]
+    return emit(name, operands, {}, [tensor_type(shape, dtype)])[0]
 
 
 def random_bits(shape: Sequence[int], seed: Any, step: Any = 0, *, site: Any = None) -> Tensor:
@@ -430,7 +450,7 @@ def _moment_step(
         "weight_decay": _text.f32(weight_decay),
         **extra,
     }
-    operands = [p, g, m, v, _rate(lr), scalar(step, "i64")]
+    operands = [p, g, m, v, _rate(lr), _at_least_one(step, "i64")]
     new_p, new_m, new_v = emit(name, operands, attributes, [p.type, m.type, v.type])
     return new_p, new_m, new_v
 
@@ -451,8 +471,10 @@ def sign_sgd_rows(
 
     Shapes: table [V, D], ids [K], grad_rows [K, D] → [V, D].
     """
-    table = as_tensor(table)
-    operands = [table, as_tensor(ids), as_tensor(grad_rows), _rate(lr)]
+    table, ids = as_tensor(table), as_tensor(ids)
+    if table.ndim:
+        require_ids(ids, table.shape[0])
+    operands = [table, ids, as_tensor(grad_rows), _rate(lr)]
     attributes = {"weight_decay": _text.f32(weight_decay)}
     return emit("jpmhc.sign_sgd_rows", operands, attributes, [table.type])[0]
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from jpmhc import ops
 from jpmhc._location import here
-from jpmhc.errors import ConfigError, unknown_name
+from jpmhc.errors import ConfigError, is_known, unknown_name
 from jpmhc.tracing import Tensor
 
 _LARGEST = float(np.finfo(np.float32).max)
@@ -51,7 +51,7 @@ class Optimizer:
             if item.name == "betas":
                 _check_betas(value)
             elif item.name == "bias_correction":
-                if value not in ("outside", "inside"):
+                if not is_known(value, ("outside", "inside")):
                     raise unknown_name(item.name, value, ("outside", "inside"), where=here())
             else:
                 check_rate(value, f"{item.name} of {type(self).__name__}")

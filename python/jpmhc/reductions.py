@@ -6,10 +6,12 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import numpy as np
+
 from jpmhc._location import here
 from jpmhc.dtypes import BITS, INTEGERS, is_float, tensor_type
 from jpmhc.elementwise import add, astype, exp, in_f32
-from jpmhc.errors import DTypeError, ShapeError
+from jpmhc.errors import ConfigError, DTypeError, ShapeError
 from jpmhc.shapes import axes_of, reshape
 from jpmhc.tracing import Tensor, as_tensor, current_trace, user_location
 
@@ -17,6 +19,8 @@ from jpmhc.tracing import Tensor, as_tensor, current_trace, user_location
 
 
 def _reduce(x: Tensor, axis: Any, keepdims: bool, combiner: str, init: str) -> Tensor:
+    if not isinstance(keepdims, (bool, np.bool_)):
+        raise ConfigError("keepdims", expected="True or False", given=repr(keepdims), where=here())
     axes = axes_of(axis, x.ndim)
     if not axes:
         return x
@@ -101,7 +105,7 @@ def matmul(a: Any, b: Any) -> Tensor:
         ShapeError: the sizes do not fit.
     """
     lhs, rhs = as_tensor(a), as_tensor(b)
-    if lhs.ndim == 1:
+    if lhs.ndim == 1 and rhs.ndim >= 2:
         return reshape(matmul(reshape(lhs, (1, lhs.size)), rhs), (*rhs.shape[:-2], rhs.shape[-1]))
     if lhs.ndim < 2 or rhs.ndim < 2 or lhs.shape[-1] != rhs.shape[-2]:
         raise ShapeError(

@@ -11,8 +11,8 @@ import numpy as np
 
 from jpmhc import _text
 from jpmhc._location import here
-from jpmhc.dtypes import tensor_type
-from jpmhc.errors import DTypeError, ShapeError
+from jpmhc.dtypes import sizes, tensor_type
+from jpmhc.errors import DTypeError, ShapeError, UnsupportedError
 from jpmhc.tracing import Tensor, as_tensor, current_trace, emit, full, user_location
 
 # ---- checks ----
@@ -77,7 +77,7 @@ def broadcast_shapes(*shapes: tuple[int, ...]) -> tuple[int, ...]:
 def broadcast_to(x: Any, shape: Sequence[int]) -> Tensor:
     """`x` repeated to `shape`."""
     x = as_tensor(x)
-    shape = tuple(int(size) for size in shape)
+    shape = sizes(shape, "shape to broadcast to")
     if x.is_scalar:
         return emit("tensor.splat", [x, []], {}, [tensor_type(shape, x.dtype)])[0]
     if x.shape == shape:
@@ -111,8 +111,8 @@ def reshape(x: Any, *shape: Any) -> Tensor:
         ShapeError: the number of elements differs.
     """
     x = as_tensor(x)
-    sizes = shape[0] if len(shape) == 1 and isinstance(shape[0], (tuple, list)) else shape
-    target = _complete(tuple(int(size) for size in sizes), x)
+    given = shape[0] if len(shape) == 1 and isinstance(shape[0], (tuple, list)) else shape
+    target = _complete(sizes(given, "shape of reshape", least=-1), x)
     if target == x.shape:
         return x
     groups = _collapse_groups(x.shape, target)
@@ -226,11 +226,11 @@ def get_item(x: Any, index: Any) -> Tensor:
     x = as_tensor(x)
     items = list(index) if isinstance(index, tuple) else [index]
     used = [item for item in items if item is not None and item is not Ellipsis]
-    if len(used) > x.ndim or items.count(Ellipsis) > 1:
+    # An array among the items has no equality with Ellipsis: compare by identity.
+    rest = [i for i, item in enumerate(items) if item is Ellipsis]
+    if len(used) > x.ndim or len(rest) > 1:
         raise ShapeError("index", expected=f"at most {x.ndim} entries", given=index, where=here())
-    if Ellipsis not in items:
-        items.append(Ellipsis)
-    position = items.index(Ellipsis)
+    position = rest[0] if rest else len(items)
     items[position : position + 1] = [slice(None)] * (x.ndim - len(used))
 
     offsets, sizes, strides, shape = [], [], [], []
@@ -254,9 +254,9 @@ def _bounds(item: Any, length: int) -> tuple[int, int, int, bool]:
     if isinstance(item, slice):
         try:
             start, stop, step = item.indices(length)
-        except TypeError:
+        except (TypeError, ValueError, UnsupportedError):
             raise ShapeError(
-                "slice", expected="constant bounds", given=item, where=here()
+                "slice", expected="constant bounds and a step", given=item, where=here()
             ) from None
         if step < 0:
             raise ShapeError("slice", expected="a positive step", given=step, where=here())
@@ -302,6 +302,10 @@ def split(x: Any, sections: int, axis: int = 0) -> list[Tensor]:
     """
     x = as_tensor(x)
     axis = _axis(axis, x.ndim)
+    if isinstance(sections, bool) or not isinstance(sections, (int, np.integer)):
+        raise ShapeError(
+            "sections of split", expected="an integer ≥ 1", given=repr(sections), where=here()
+        )
     if sections < 1 or x.shape[axis] % sections:
         raise ShapeError(
             "split", expected=f"a size that {sections} divides", given=x.shape[axis], where=here()
@@ -314,6 +318,15 @@ def split(x: Any, sections: int, axis: int = 0) -> list[Tensor]:
 # ---- joining ----
 
 
+def _parts(tensors: Any, what: str) -> list[Tensor]:
+    """The members of a sequence of tensors."""
+    if not isinstance(tensors, (Tensor, np.ndarray, tuple, list)):
+        raise ShapeError(
+            what, expected="a list of tensors", given=type(tensors).__name__, where=here()
+        )
+    return [as_tensor(t) for t in tensors]
+
+
 def concatenate(tensors: Sequence[Any], axis: int = 0) -> Tensor:
     """Tensors joined along an axis.
 
@@ -321,7 +334,7 @@ def concatenate(tensors: Sequence[Any], axis: int = 0) -> Tensor:
         ShapeError: the other axes differ, or there is nothing to join.
         DTypeError: the element types differ.
     """
-    parts = [as_tensor(t) for t in tensors]
+    parts = _parts(tensors, "concatenate")
     if not parts:
         raise ShapeError("concatenate", expected="at least one tensor", given="none", where=here())
     axis = _axis(axis, parts[0].ndim)
@@ -348,5 +361,5 @@ def concatenate(tensors: Sequence[Any], axis: int = 0) -> Tensor:
 
 def stack(tensors: Sequence[Any], axis: int = 0) -> Tensor:
     """Tensors of one shape joined along a new axis."""
-    parts = [as_tensor(t) for t in tensors]
+    parts = _parts(tensors, "stack")
     return concatenate([expand_dims(part, axis) for part in parts], axis)

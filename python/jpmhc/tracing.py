@@ -298,13 +298,17 @@ _UFUNCS: dict[str, Any] = {
 def _unsupported(what: str, instead: Any = None) -> UnsupportedError:
     """The error for what Python or NumPy can do with a number, but not while tracing."""
     package = importlib.import_module("jpmhc")
-    known = isinstance(instead, str) and instead in package.__all__
+    hint = None
+    if isinstance(instead, str) and instead in package.__all__:
+        hint = f"use jpmhc.{instead}"
+    elif isinstance(instead, str) and hasattr(Operators, instead):
+        hint = f"use the method {instead}"
     return UnsupportedError(
         f"{what} of a traced value",
         expected="functions of jpmhc",
         given=what,
         where=here(),
-        hint=f"use jpmhc.{instead}" if known else None,
+        hint=hint,
     )
 
 
@@ -318,19 +322,13 @@ def _refuse(method: str, what: str, instead: str | None = None) -> None:
     setattr(Operators, method, refused)
 
 
-for _name, _instead in (
-    ("mod", None),
-    ("floordiv", None),
-    ("divmod", None),
-    ("xor", None),
-    ("lshift", None),
-    ("rshift", None),
-):
-    _refuse(f"__{_name}__", _name, _instead)
-    _refuse(f"__r{_name}__", _name, _instead)
+for _name in ("mod", "floordiv", "divmod", "xor", "lshift", "rshift"):
+    _refuse(f"__{_name}__", _name)
+    _refuse(f"__r{_name}__", _name)
 for _name in ("float", "int", "complex", "index", "round", "trunc", "floor", "ceil"):
     _refuse(f"__{_name}__", f"{_name}()")
-for _name in ("contains", "setitem", "delitem"):
+_refuse("__contains__", "in")
+for _name in ("setitem", "delitem"):
     _refuse(f"__{_name}__", _name, "where")
 
 
@@ -378,12 +376,14 @@ Captured = Operators
 class IdRange:
     """A check before a run: the values of an argument are row numbers of a table.
 
-    `position` counts the arguments and captures of a function; `allowed` is one more legal value.
+    `position` counts the arguments and captures of a function; `allowed` is one more legal value;
+    the values lie in [low, high), without a limit where high is None.
     """
 
     position: int
-    high: int
+    high: int | None
     allowed: int | None
+    low: int = 0
 
 
 @dataclass
@@ -629,7 +629,7 @@ def as_tensor(value: Any, dtype: str | None = None) -> Tensor:
     )
 
 
-def require_ids(ids: Tensor, high: int, allowed: int | None = None) -> None:
+def require_ids(ids: Tensor, high: int | None, allowed: int | None = None, *, low: int = 0) -> None:
     """Has the values of `ids` checked before each run, where they come from an argument.
 
     Values that the program computes cannot be checked before: an id outside of its table then
@@ -638,13 +638,13 @@ def require_ids(ids: Tensor, high: int, allowed: int | None = None) -> None:
     frame = current_trace().frame
     position = frame.position(ids if ids.origin is None else ids.origin)
     if position is not None:
-        frame.ranges.append(IdRange(position, high, allowed))
+        frame.ranges.append(IdRange(position, high, allowed, low))
 
 
 def hand_on_ranges(ranges: Sequence[IdRange], operands: Sequence[Tensor]) -> None:
     """The checks of a called function become checks of what the call passes."""
     for item in ranges:
-        require_ids(operands[item.position], item.high, item.allowed)
+        require_ids(operands[item.position], item.high, item.allowed, low=item.low)
 
 
 def constant(array: np.ndarray, dtype: object | None = None) -> Tensor:
@@ -655,9 +655,7 @@ def constant(array: np.ndarray, dtype: object | None = None) -> Tensor:
     """
     trace = current_trace()
     if isinstance(array, (Operators, str, bytes, dict, set)) or array is None:
-        raise DTypeError(
-            "constant", expected="an array", given=type(array).__name__, where=here()
-        )
+        raise DTypeError("constant", expected="an array", given=type(array).__name__, where=here())
     try:
         array = np.asarray(array)
     except (ValueError, TypeError) as error:

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from jpmhc import _tree, checkpoint, elementwise, ops
+from jpmhc import _tree, checkpoint, elementwise, memory, ops
 from jpmhc._location import here
 from jpmhc.compiler import Program, addresses_of, run_addresses
 from jpmhc.cost import Cost
@@ -26,7 +26,7 @@ from jpmhc.nn.module import Module, Parameter, aligned_zeros, views
 from jpmhc.nn.sparse import SparseRows
 from jpmhc.optim import DenseOptimizer, SignSGD, check_rate
 from jpmhc.profiling import Profile
-from jpmhc.tracing import Spec, Tensor, scalar_spec, spec_of
+from jpmhc.tracing import Operators, Spec, Tensor, scalar_spec, spec_of
 
 _DENSE = ("decay", "no_decay")
 
@@ -107,7 +107,9 @@ class TrainStep:
         carried = carry is not None
 
         def parts(*batch: Any) -> tuple[Any, Any, Any]:
-            return _parts(loss(*batch), carried)
+            value, state, auxiliary = _parts(loss(*batch), carried)
+            _check_loss(value)
+            return value, state, auxiliary
 
         differentiated = value_and_grad(parts)
         self._dense: list[Parameter] = []
@@ -199,9 +201,10 @@ class TrainStep:
         entry, update = self._entry, self._update
         self._numbers = self._program.number(entry), self._program.number(update)
         first_gradient = len(entry.outputs) - len(self._dense) - len(self._sparse)
-        results = [np.zeros(s.shape, s.numpy) for s in entry.outputs[:first_gradient]]
+        results = [memory.zeros(s.shape, s.numpy) for s in entry.outputs[:first_gradient]]
         self._rows = [
-            np.zeros(s.shape, s.numpy) for s in entry.outputs[first_gradient + len(self._dense) :]
+            memory.zeros(s.shape, s.numpy)
+            for s in entry.outputs[first_gradient + len(self._dense) :]
         ]
         places = [self._places[parameter] for parameter in self._dense]
         self._outputs = [*results, *places, *self._rows]
@@ -460,6 +463,17 @@ def _parts(value: Any, carried: bool) -> tuple[Any, Any, Any]:
     return (*value, None)[:3]
 
 
+def _check_loss(loss: Any) -> None:
+    """That the loss is one traced number."""
+    if not isinstance(loss, Operators) or loss.shape != ():
+        raise ShapeError(
+            "result of a loss function",
+            expected="a traced loss of shape []",
+            given=f"shape {loss.shape}" if isinstance(loss, Operators) else type(loss).__name__,
+            where=here(),
+        )
+
+
 def _check_state(before: Any, after: Any) -> None:
     old = [t.type for t in _tree.flatten(before, is_value)[0]]
     new = [t.type for t in _tree.flatten(after, is_value)[0]]
@@ -492,5 +506,5 @@ def _is_argument(item: Any) -> bool:
 
 def _initial(value: Any) -> np.ndarray:
     if isinstance(value, Spec):
-        return np.zeros(value.shape, value.numpy)
+        return memory.zeros(value.shape, value.numpy)
     return np.array(value, copy=True, order="C")

@@ -39,7 +39,7 @@ class Linear(Module):
     ) -> None:
         positive("inputs of Linear", inputs)
         positive("outputs of Linear", outputs)
-        self.weight = Parameter((outputs, inputs), init or initializers.fan_in())
+        self.weight = Parameter((outputs, inputs), initializers.fan_in() if init is None else init)
         self.bias = Parameter((outputs,), initializers.zeros) if bias else None
 
     def forward(self, x: Any) -> Tensor:
@@ -59,7 +59,7 @@ class Embedding(Module):
     def __init__(self, count: int, dim: int, *, init: Initializer | None = None) -> None:
         positive("count of Embedding", count)
         positive("dim of Embedding", dim)
-        self.weight = Parameter((count, dim), init or initializers.fan_in())
+        self.weight = Parameter((count, dim), initializers.fan_in() if init is None else init)
 
     def forward(self, ids: Any) -> Tensor:
         """ids [...] → [..., dim]."""
@@ -145,7 +145,7 @@ class Attention(Module):
         self.tokens = None if tokens is None else positive("tokens of Attention", tokens)
         width = (heads + 2 * groups) * self.head_dim
         self.qkv = Parameter((width, dim), initializers.fan_in())
-        self.out = Parameter((dim, dim), out_init or initializers.fan_in())
+        self.out = Parameter((dim, dim), initializers.fan_in() if out_init is None else out_init)
 
     def forward(self, x: Any, segment_ids: Any = None) -> Tensor:
         """x [B, T, dim] (or [B·T, dim] with `tokens`) → the same shape."""
@@ -192,7 +192,9 @@ class SwiGLU(Module):
         positive("hidden of SwiGLU", hidden)
         self.hidden = hidden
         self.gate_up = Parameter((2 * hidden, dim), initializers.fan_in())
-        self.down = Parameter((dim, hidden), out_init or initializers.fan_in())
+        self.down = Parameter(
+            (dim, hidden), initializers.fan_in() if out_init is None else out_init
+        )
 
     def forward(self, x: Any) -> Tensor:
         """x [..., dim] → the same shape."""

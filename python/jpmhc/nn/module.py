@@ -8,13 +8,21 @@ one buffer a group, each parameter a view of it, so that an optimiser sees one a
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
 
-from jpmhc import _location
-from jpmhc.errors import ConfigError, DTypeError, ShapeError, unknown_name
+from jpmhc import _location, memory
+from jpmhc.dtypes import FLOATS, NUMPY, sizes
+from jpmhc.errors import (
+    ConfigError,
+    DTypeError,
+    OutOfMemoryError,
+    ShapeError,
+    is_known,
+    unknown_name,
+)
 from jpmhc.nn import initializers
 from jpmhc.nn.initializers import Initializer
 from jpmhc.tracing import Operators, Spec, Tensor, current_trace
@@ -38,14 +46,18 @@ class Parameter(Operators):
     def __init__(
         self, shape: tuple[int, ...], init: Initializer, *, group: str | None = None
     ) -> None:
-        self.shape = tuple(int(size) for size in shape)
-        if any(size < 0 for size in self.shape):
-            raise ShapeError(
-                "parameter", expected="sizes ≥ 0", given=self.shape, where=_location.here()
+        self.shape = sizes(shape, "shape of a parameter")
+        if not callable(init):
+            raise ConfigError(
+                "initializer",
+                expected="a function of (generator, shape)",
+                given=type(init).__name__,
+                where=_location.here(),
             )
         self.init = init
-        self.group = group or ("decay" if len(self.shape) >= 2 else "no_decay")
-        if self.group not in GROUPS:
+        default = "decay" if len(self.shape) >= 2 else "no_decay"
+        self.group = default if group is None else group
+        if not is_known(self.group, GROUPS):
             raise unknown_name("parameter group", self.group, GROUPS, where=_location.here())
         self.name: str | None = None
         self._array: np.ndarray | None = None
@@ -90,12 +102,7 @@ class Parameter(Operators):
 
     @array.setter
     def array(self, values: np.ndarray) -> None:
-        values = np.asarray(values)
-        if values.shape != self.shape:
-            raise ShapeError(
-                f"values of parameter {self.name}", expected=self.shape, given=values.shape
-            )
-        self.array[...] = values
+        self.array[...] = _fitting(np.asarray(values), self.shape, self.name or "unnamed")
 
     @property
     def is_initialized(self) -> bool:
@@ -145,10 +152,21 @@ class Module:
         if isinstance(seed, bool) or not isinstance(seed, (int, np.integer)) or seed < 0:
             raise ConfigError("seed", expected="an integer ≥ 0", given=seed)
         named = list(self.named_parameters())
+        try:
+            drawn = [
+                _fitting(p.init(initializers.generator(int(seed), name), p.shape), p.shape, name)
+                for name, p in named
+            ]
+        except MemoryError:
+            raise OutOfMemoryError(
+                "memory for parameters",
+                expected=f"{4 * self.num_parameters} bytes",
+                given=f"{memory.available_bytes()} bytes available",
+                where=_location.here(),
+            ) from None
         self._layout(named)
-        for name, parameter in named:
-            rng = initializers.generator(int(seed), name)
-            parameter.array[...] = parameter.init(rng, parameter.shape)
+        for (_, parameter), values in zip(named, drawn, strict=True):
+            parameter.array[...] = values
         return self
 
     def _layout(self, named: list[tuple[str, Parameter]]) -> None:
@@ -181,6 +199,13 @@ class Module:
             ConfigError: a name is missing or unknown.
             ShapeError, DTypeError: an array does not fit; nothing has been changed.
         """
+        if not isinstance(state, Mapping):
+            raise ConfigError(
+                "state",
+                expected="a dictionary of arrays",
+                given=type(state).__name__,
+                where=_location.here(),
+            )
         own = dict(self.named_parameters())
         for name in state:
             if name not in own:
@@ -188,13 +213,27 @@ class Module:
         for name, parameter in own.items():
             if name not in state:
                 raise ConfigError("missing parameter", expected=name)
-            array = np.asarray(state[name])
-            if array.shape != parameter.shape:
-                raise ShapeError(f"parameter {name}", expected=parameter.shape, given=array.shape)
-            if array.dtype.kind not in "fV":
-                raise DTypeError(f"parameter {name}", expected="float32", given=array.dtype)
+            _fitting(state[name], parameter.shape, name)
         for name, parameter in own.items():
             parameter.array[...] = state[name]
+
+
+def _fitting(values: Any, shape: tuple[int, ...], name: str) -> np.ndarray:
+    """Values of a parameter as an array.
+
+    Raises:
+        ShapeError, DTypeError: they do not fit.
+    """
+    where = f"parameter {name}"
+    if not isinstance(values, (np.ndarray, np.generic)):
+        raise DTypeError(
+            "values", expected="an array of floats", given=type(values).__name__, where=where
+        )
+    if values.dtype not in [NUMPY[kind] for kind in FLOATS]:
+        raise DTypeError("values", expected="float32", given=values.dtype, where=where)
+    if values.shape != shape:
+        raise ShapeError("values", expected=shape, given=values.shape, where=where)
+    return np.asarray(values)
 
 
 def offsets(parameters: list[Parameter]) -> tuple[list[int], int]:
@@ -209,7 +248,7 @@ def offsets(parameters: list[Parameter]) -> tuple[list[int], int]:
 
 def aligned_zeros(count: int) -> np.ndarray:
     """A zeroed f32 array of `count` elements that starts at a multiple of `ALIGNMENT` bytes."""
-    raw = np.zeros(count * 4 + ALIGNMENT, np.uint8)
+    raw = memory.zeros((count * 4 + ALIGNMENT,), np.dtype(np.uint8), "parameters")
     start = -raw.ctypes.data % ALIGNMENT
     return raw[start : start + count * 4].view(np.float32)
 
@@ -239,17 +278,15 @@ def _walk(node: Any, path: str, seen: set[int]) -> Iterator[tuple[str, Parameter
             seen.add(id(node))
             yield path, node
         return
+    if not isinstance(node, (Module, dict, list, tuple)) or id(node) in seen:
+        return
+    seen.add(id(node))
     if isinstance(node, Module):
-        if id(node) in seen:
-            return
-        seen.add(id(node))
         children: Any = vars(node).items()
     elif isinstance(node, dict):
         children = node.items()
-    elif isinstance(node, (list, tuple)):
-        children = enumerate(node)
     else:
-        return
+        children = enumerate(node)
     for key, child in children:
         if not str(key).startswith("_"):
             yield from _walk(child, f"{path}.{key}" if path else str(key), seen)
