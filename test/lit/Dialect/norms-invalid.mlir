@@ -82,7 +82,7 @@ func.func @rms_eps(%x: tensor<4x8xf32>) {
 // -----
 
 func.func @layer_eps(%x: tensor<4x8xf32>) {
-  // expected-error @+1 {{expected a finite eps >= 0, got inf}}
+  // expected-error @+1 {{expected a finite eps >= 0, got INF}}
   %y = jpmhc.layer_norm %x {eps = 0x7F800000 : f32} : (tensor<4x8xf32>) -> tensor<4x8xf32>
   return
 }
