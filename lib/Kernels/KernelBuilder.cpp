@@ -266,6 +266,12 @@ void KernelBuilder::rows(Val n, Body body) {
       });
 }
 
+void KernelBuilder::preparation(Val n, Body body) {
+  rows(n, body);
+  auto loop = cast<scf::ParallelOp>(*std::prev(builder.getInsertionPoint()));
+  loop->setAttr(kPreparesAttrName, builder.getUnitAttr());
+}
+
 void KernelBuilder::columns(Val n, Body body) { rows(n, body); }
 
 void KernelBuilder::rowChunks(Val n, int64_t partials,
@@ -700,6 +706,31 @@ void KernelBuilder::storeColumns(Tokens tokens, ArrayRef<Val> columns,
   }
 }
 
+Val KernelBuilder::lane(Val value, int64_t number) {
+  if (lanes() == 1)
+    return value;
+  return wrap(vector::ExtractOp::create(builder, loc, value, number));
+}
+
+Val KernelBuilder::sumsOfLanes(ArrayRef<Val> vectors) {
+  // Each step joins vectors in pairs and halves the distance of what is added:
+  // lane i of what is left belongs to vector i at the end.
+  SmallVector<Val> left(vectors);
+  for (int64_t half = lanes() / 2; half > 0; half /= 2) {
+    SmallVector<int64_t> low, high;
+    for (int64_t i = 0; i < lanes(); ++i) {
+      low.push_back((i & half) == 0 ? i : lanes() + i - half);
+      high.push_back((i & half) == 0 ? i + half : lanes() + i);
+    }
+    for (int64_t i = 0; i < half; ++i) {
+      Val a = left[i], b = left[i + half];
+      left[i] = wrap(vector::ShuffleOp::create(builder, loc, a, b, low)) +
+                wrap(vector::ShuffleOp::create(builder, loc, a, b, high));
+    }
+  }
+  return left[0];
+}
+
 Val KernelBuilder::loadLanes(Value memref, ArrayRef<Val> indices) {
   if (lanes() == 1)
     return load(memref, indices);
@@ -737,12 +768,16 @@ void KernelBuilder::channels(Val n, Val width,
         Val at = wrap(ivs[0]), group = at % groups, first = group * size;
         Val mask;
         if (!whole && groupSize() > 1)
-          mask = wrap(vector::CreateMaskOp::create(
-              builder, loc, groupType(builder.getI1Type()),
-              ValueRange{min(size, width - first)}));
+          mask = existing(width - first);
         body(at / groups, {group, first, mask});
       });
   loop->setAttr("jpmhc.tokens", builder.getUnitAttr());
+}
+
+Val KernelBuilder::existing(Val count) {
+  return wrap(
+      vector::CreateMaskOp::create(builder, loc, groupType(builder.getI1Type()),
+                                   ValueRange{min(index(groupSize()), count)}));
 }
 
 Val KernelBuilder::loadChannels(Channels channels, Value memref,

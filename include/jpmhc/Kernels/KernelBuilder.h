@@ -139,6 +139,9 @@ public:
   // -----------------------------------------------------------------------------------------------------
   /// A kernel: independent rows [0, n).
   void rows(Val n, Body body);
+  /// A kernel over rows that lays out parameters alone in another way: fusion
+  /// moves it out from between other kernels.
+  void preparation(Val n, Body body);
   /// A kernel over rows [0, n), a few at a time: the body gets the first of
   /// `step` rows, of which the last may not exist. `step` divides 16.
   void rowTiles(Val n, int64_t step, Body body);
@@ -219,6 +222,10 @@ public:
                                      int64_t offset, int64_t size);
   void storeColumns(Tokens tokens, llvm::ArrayRef<Val> columns,
                     mlir::Value memref, int64_t offset);
+  /// Number `number` of a vector of `lanes` (the value itself on a GPU).
+  Val lane(Val value, int64_t number);
+  /// For `lanes` vectors, each one's sum over its lanes: one vector.
+  Val sumsOfLanes(llvm::ArrayRef<Val> vectors);
   /// `lanes` consecutive numbers of an f32 buffer, the first at `indices`.
   Val loadLanes(mlir::Value memref, llvm::ArrayRef<Val> indices);
   void storeLanes(Val value, mlir::Value memref, llvm::ArrayRef<Val> indices);
@@ -232,6 +239,8 @@ public:
   /// along tokens itself.
   void channels(Val rows, Val width,
                 llvm::function_ref<void(Val row, Channels)> body);
+  /// A mask of the first `count` channels of a group.
+  Val existing(Val count);
   /// Numbers memref[indices..., channels] as f32, zero where none exists.
   Val loadChannels(Channels channels, mlir::Value memref,
                    llvm::ArrayRef<Val> indices);

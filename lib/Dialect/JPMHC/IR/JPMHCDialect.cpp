@@ -79,6 +79,7 @@ LogicalResult JPMHCDialect::verifyOperationAttribute(Operation *op,
        "a string or a unit attribute"},
       {kWrittenAttrName, isOneOf<DenseBoolArrayAttr>, "an array of i1"},
       {kTokensAttrName, isOneOf<UnitAttr>, "a unit attribute"},
+      {kPreparesAttrName, isOneOf<UnitAttr>, "a unit attribute"},
       {kChunksAttrName, isOneOf<IntegerAttr>, "an integer"},
       {kBlockAttrName, isOneOf<IntegerAttr>, "an integer"},
       {kRowsPerBlockAttrName, isOneOf<IntegerAttr>, "an integer"}};

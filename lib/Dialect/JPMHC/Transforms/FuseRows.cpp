@@ -144,11 +144,13 @@ static void merge(scf::ParallelOp early, scf::ParallelOp late) {
   early.erase();
 }
 
-/// Chunks of rows are left to the fusion of tiles, where there is one.
+/// Chunks of rows and preparations are left to the fusion of tiles, where there
+/// is one.
 static bool mergeOne(Block &block, bool hasTiles) {
   SmallVector<scf::ParallelOp> loops;
   for (auto loop : block.getOps<scf::ParallelOp>())
-    if (!hasTiles || !loop->hasAttr(kChunksAttrName))
+    if (!hasTiles ||
+        !(loop->hasAttr(kChunksAttrName) || loop->hasAttr(kPreparesAttrName)))
       loops.push_back(loop);
   for (size_t j = 1; j < loops.size(); ++j)
     for (size_t i = j; i-- > 0;) {

@@ -109,6 +109,9 @@ static bool isBelow(Value v, int64_t bound) {
     return *c >= 0 && *c < bound;
   if (auto least = v.getDefiningOp<arith::MinUIOp>())
     return isBelow(least.getLhs(), bound) || isBelow(least.getRhs(), bound);
+  if (auto sum = v.getDefiningOp<arith::AddIOp>())
+    if (std::optional<int64_t> c = constant(sum.getRhs()))
+      return *c >= 0 && isBelow(sum.getLhs(), bound - *c);
   auto argument = dyn_cast<BlockArgument>(v);
   auto loop = argument
                   ? dyn_cast<scf::ForOp>(argument.getOwner()->getParentOp())
@@ -116,8 +119,9 @@ static bool isBelow(Value v, int64_t bound) {
   if (!loop || v != loop.getInductionVar() || !isBelow(loop.getLowerBound(), 1))
     return false;
   Value upper = loop.getUpperBound();
-  if (std::optional<int64_t> c = constant(upper))
-    return *c <= bound;
+  std::optional<int64_t> step = constant(loop.getStep());
+  if (std::optional<int64_t> c = constant(upper); c && step)
+    return (*c - 1) / *step * *step < bound;
   auto least = upper.getDefiningOp<arith::MinUIOp>();
   return least && (isBelow(least.getLhs(), bound + 1) ||
                    isBelow(least.getRhs(), bound + 1));
@@ -227,6 +231,7 @@ public:
 
   unsigned run() {
     unsigned merged = 0;
+    hoistPreparations();
     SmallVector<Group> groups;
     for (auto op :
          llvm::make_early_inc_range(block.getOps<scf::ParallelOp>())) {
@@ -250,11 +255,32 @@ public:
   }
 
 private:
+  // ---- what is in the way
+
+  /// Moves preparations before all other loops: between two they would part
+  /// them.
+  void hoistPreparations() {
+    Operation *place = nullptr;
+    for (auto op :
+         llvm::make_early_inc_range(block.getOps<scf::ParallelOp>())) {
+      if (!op->hasAttr(kPreparesAttrName)) {
+        place = place ? place : op;
+        continue;
+      }
+      Touches touches, other;
+      if (place && collect(op, nullptr, 1, touches) &&
+          collect(place, nullptr, 1, other) &&
+          !conflict(other, touches, false) &&
+          nothingBetween(place, op, touches) && hoistOperands(place, op))
+        op->moveBefore(place);
+    }
+  }
+
   // ---- what a loop is
 
   std::optional<Loop> classify(scf::ParallelOp op) {
     if (op.getNumLoops() != 1 || op.getNumReductions() != 0 ||
-        constant(op.getLowerBound()[0]) != 0)
+        op->hasAttr(kPreparesAttrName) || constant(op.getLowerBound()[0]) != 0)
       return std::nullopt;
     std::optional<int64_t> upper = constant(op.getUpperBound()[0]),
                            step = constant(op.getStep()[0]);

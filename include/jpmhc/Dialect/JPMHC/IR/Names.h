@@ -39,6 +39,9 @@ inline constexpr llvm::StringLiteral kTokensAttrName = "jpmhc.tokens";
 /// Loop over chunks of rows: the number of rows (IntegerAttr). Its body holds
 /// one loop over the rows of a chunk.
 inline constexpr llvm::StringLiteral kChunksAttrName = "jpmhc.chunks";
+/// Loop that only lays out parameters in another way, see
+/// KernelBuilder::preparation (UnitAttr).
+inline constexpr llvm::StringLiteral kPreparesAttrName = "jpmhc.prepares";
 /// GPU kernel: threads of a block (IntegerAttr).
 inline constexpr llvm::StringLiteral kBlockAttrName = "jpmhc.block";
 /// GPU kernel: rows that a block works on (IntegerAttr).
