@@ -92,3 +92,40 @@ func.func @between(%x: memref<512x8xf32>, %out: memref<512x8xf32>) {
   return
 }
 }
+
+// -----
+
+// A loop that only lays out a parameter in another way moves out from between two others, which become one.
+// CHECK-LABEL: @preparation
+// CHECK: scf.parallel
+// CHECK: memref.load %arg1
+// CHECK: jpmhc.prepares
+// CHECK: scf.parallel
+// CHECK: jpmhc.kernel = "first_second", jpmhc.tokens
+// CHECK-NOT: scf.parallel
+// CHECK: return
+module attributes {jpmhc.target = #jpmhc.target<cpu, chip = "native", lanes = 16>} {
+func.func @preparation(%x: memref<512x8xf32>, %w: memref<8xf32>, %out: memref<512x8xf32>) {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %c8 = arith.constant 8 : index
+  %c512 = arith.constant 512 : index
+  %a = memref.alloc() : memref<512x8xf32>
+  scf.parallel (%r) = (%c0) to (%c512) step (%c1) {
+    %v = memref.load %x[%r, %c0] : memref<512x8xf32>
+    memref.store %v, %a[%r, %c0] : memref<512x8xf32>
+  } {jpmhc.kernel = "first"}
+  %p = memref.alloc() : memref<8xf32>
+  scf.parallel (%r) = (%c0) to (%c8) step (%c1) {
+    %v = memref.load %w[%r] : memref<8xf32>
+    memref.store %v, %p[%r] : memref<8xf32>
+  } {jpmhc.kernel = "layout", jpmhc.prepares}
+  scf.parallel (%r) = (%c0) to (%c512) step (%c1) {
+    %v = memref.load %a[%r, %c0] : memref<512x8xf32>
+    %u = memref.load %p[%c1] : memref<8xf32>
+    %s = arith.addf %v, %u : f32
+    memref.store %s, %out[%r, %c0] : memref<512x8xf32>
+  } {jpmhc.kernel = "second"}
+  return
+}
+}
