@@ -33,12 +33,16 @@ def tiny(monkeypatch):
     monkeypatch.setattr(families, "growths", lambda: growths(tiny=True))
 
 
-@pytest.mark.parametrize("name", sorted(TINY))
+# The chain of the panel has no peer of its own: it is timed beside the panel's.
+ALONE = {"spectra/panel/chain"}
+
+
+@pytest.mark.parametrize("name", sorted(set(TINY) - ALONE))
 def test_every_peer_agrees_with_us(name):
     pytest.importorskip("torch")
     case = TINY[name]
     found = runner.differences(case)
-    assert len(found) >= 2  # peers
+    assert len(found) >= (1 if name.startswith("spectra/") else 2)
     assert max(found.values()) <= case.tolerance, found
 
 
