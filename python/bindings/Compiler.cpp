@@ -10,6 +10,7 @@
 #include "jpmhc/Frontend/GraphBuilder.h"
 #include "jpmhc/Pipelines/Pipelines.h"
 #include "jpmhc/Runtime/Launch.h"
+#include "jpmhc/Support/Interrupts.h"
 #include "jpmhc/Support/Settings.h"
 #include "jpmhc/Target/CPU.h"
 #include "jpmhc/Target/Package.h"
@@ -23,6 +24,7 @@
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 
+#include <chrono>
 #include <map>
 #include <mutex>
 #include <optional>
@@ -75,8 +77,10 @@ public:
       : executable(std::move(compiled)), device(getDevice(deviceName)) {
     for (const EntrySpec &entry : this->executable->entries())
       arenaBytes = std::max(arenaBytes, entry.arenaBytes);
-    if (arenaBytes > 0 && jpmhcAlloc(device, arenaBytes, &arena) != JPMHC_OK)
-      raiseFailure(jpmhcLastError(device));
+    if (arenaBytes == 0)
+      return;
+    if (int32_t status = jpmhcAlloc(device, arenaBytes, &arena))
+      throw RunError{status, jpmhcLastError(device)};
   }
   ~Program() {
     if (arena)
@@ -189,16 +193,45 @@ private:
 // Compiling
 //===----------------------------------------------------------------------===//
 
+/// Asks Python, now and then, whether a signal such as that of Ctrl-C has come,
+/// and keeps the exception that its handler raised. Python has handlers run in
+/// the main thread alone, so elsewhere the answer is no.
+class SignalCheck {
+public:
+  bool operator()() {
+    constexpr std::chrono::milliseconds kPeriod(20);
+    auto now = std::chrono::steady_clock::now();
+    if (raised || now - last < kPeriod)
+      return raised.has_value();
+    last = now;
+    py::gil_scoped_acquire acquire;
+    if (PyErr_CheckSignals() != 0)
+      raised.emplace();
+    return raised.has_value();
+  }
+
+  bool hasRaised() const { return raised.has_value(); }
+
+  /// Raises what the handler raised; the interpreter's lock is held.
+  [[noreturn]] void rethrow() { throw py::error_already_set(*raised); }
+
+private:
+  std::optional<py::error_already_set> raised;
+  std::chrono::steady_clock::time_point last = std::chrono::steady_clock::now();
+};
+
 /// Runs a part of the compiler without the interpreter's lock; what it reports
-/// becomes a Python exception.
+/// becomes a Python exception, and so does a signal.
 template <typename T>
 static T callCompiler(GraphBuilder &graph,
                       llvm::function_ref<llvm::Expected<T>()> part) {
   std::optional<T> result;
   std::string failure;
   llvm::Error reported = llvm::Error::success();
+  SignalCheck signals;
   {
     py::gil_scoped_release release;
+    InterruptScope scope(signals);
     DiagnosticCollector diagnostics(graph.getContext());
     llvm::Expected<T> value = part();
     if (value) {
@@ -208,6 +241,10 @@ static T callCompiler(GraphBuilder &graph,
       if (diagnostics.hasErrors())
         reported = diagnostics.takeError(failure, {});
     }
+  }
+  if (signals.hasRaised()) {
+    llvm::consumeError(std::move(reported));
+    signals.rethrow();
   }
   if (reported)
     raise(std::move(reported));
@@ -373,6 +410,7 @@ void bindCompiler(py::module_ &m) {
   m.attr("UNSUPPORTED") = static_cast<int32_t>(JPMHC_UNSUPPORTED);
   m.attr("INDEX_OUT_OF_RANGE") = static_cast<int32_t>(JPMHC_INDEX_OUT_OF_RANGE);
   m.attr("NOT_FINITE") = static_cast<int32_t>(JPMHC_NOT_FINITE);
+  m.attr("OUT_OF_MEMORY") = static_cast<int32_t>(JPMHC_OUT_OF_MEMORY);
 
   py::class_<Program, std::shared_ptr<Program>>(m, "Executable",
                                                 "Compiled code and its arena.")

@@ -19,6 +19,7 @@ from jpmhc.errors import (
     ConfigError,
     DTypeError,
     InternalError,
+    JpmhcError,
     NotFiniteError,
     OutOfMemoryError,
     RangeError,
@@ -181,9 +182,9 @@ class Program:
                 raise self._failure(to_error(error)) from None
             raise to_error(error) from None
         except _core.CompilerFailure as error:
-            if "got no memory" in str(error):
-                raise _out_of_memory(str(error)) from None
             raise self._failure(error) from None
+        except _core.RunError as error:
+            raise _run_error(error) from None
 
     def _failure(self, error: Exception) -> InternalError:
         module = self.trace.graph.print(debug_info=True)
@@ -281,16 +282,16 @@ def run_addresses(executable: Any, number: int, addresses: list[int]) -> None:
     try:
         executable.run(number, addresses)
     except _core.RunError as error:
-        status, message = error.args
-        raise _ERRORS.get(status, InternalError)(message) from None
+        raise _run_error(error) from None
 
 
-def _out_of_memory(message: str) -> OutOfMemoryError:
-    """The error for temporaries that there is no memory for; the message has their bytes."""
-    return OutOfMemoryError(
-        f"temporaries of a program: {message}",
-        given=f"{memory.available_bytes()} bytes available",
-    )
+def _run_error(error: _core.RunError) -> JpmhcError:
+    """The typed error for what the runtime reported."""
+    status, message = error.args
+    if status == _core.OUT_OF_MEMORY:
+        given = f"{memory.available_bytes()} bytes available"
+        return OutOfMemoryError(f"temporaries of a program: {message}", given=given)
+    return _ERRORS.get(status, InternalError)(message)
 
 
 def _parameters(captured: Sequence[Any]) -> list[Parameter]:

@@ -1,10 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""What is refused at the latest possible moment: before a run, or at a missing byte."""
+"""What is refused at the latest possible moment: before a run, at a missing byte, at Ctrl-C."""
 
+import os
 import resource
+import signal
 import subprocess
 import sys
 import threading
+import time
 
 import numpy as np
 import pytest
@@ -208,3 +211,38 @@ except errors.OutOfMemoryError as error:
     assert run.returncode == 0, run.stderr
     assert f"expected {2**30} bytes, got" in run.stdout
     assert resource.getrlimit(resource.RLIMIT_AS)[0] == resource.RLIM_INFINITY
+
+
+LONG = """
+import sys, numpy as np, jpmhc
+def fn(a):
+    for i in range(40):
+        a = jpmhc.exp(a @ a.T) @ a + a.sum(0) + float(i)
+    return a
+try:
+    print('begun', flush=True)
+    compiled = jpmhc.compile(jpmhc.value_and_grad(lambda a: fn(a).sum(), 0), jpmhc.spec((65, 33)))
+except KeyboardInterrupt:
+    print('interrupted', flush=True)
+print(jpmhc.compile(lambda a: a + 1, jpmhc.spec((3,)))(np.zeros(3, np.float32)))
+"""
+
+
+def test_ctrl_c_ends_a_compilation_and_leaves_the_cache_sound(tmp_path):
+    environment = {**os.environ, "JPMHC_CACHE_DIR": str(tmp_path / "cache")}
+    prefix = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)\n"
+    command = [sys.executable, "-c", prefix + LONG]
+    start = time.monotonic()
+    subprocess.run(command, env=environment, check=True, capture_output=True, timeout=300)
+    whole = time.monotonic() - start
+    environment["JPMHC_CACHE_DIR"] = str(tmp_path / "second")
+    process = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True)
+    assert process.stdout.readline() == "begun\n"
+    time.sleep(whole / 3)
+    process.send_signal(signal.SIGINT)
+    sent = time.monotonic()
+    rest, _ = process.communicate(timeout=300)
+    assert rest == "interrupted\n[1. 1. 1.]\n"
+    assert time.monotonic() - sent < max(whole / 2, 10)
+    again = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300)
+    assert again.stdout == "begun\n[1. 1. 1.]\n", again.stderr
