@@ -329,10 +329,14 @@ def test_memory_does_not_grow_with_compilations(monkeypatch):
             check(compiled(float(i)), float(i))
 
     several(count // 3)  # the allocator and LLVM's tables fill up
-    before = resident()
-    several(count)
-    # A compiled function holds some 100 KiB; a leak of each would be 6 MB (100 MB in the long run).
-    assert resident() - before < (10e6 if LONG else 3e6)
+    growth = []
+    for _ in range(3):
+        before = resident()
+        several(count)
+        growth.append(resident() - before)
+    # A compiled function holds some 100 KiB; a leak of each would be 3 MB (100 MB in the long run) in every round,
+    # whereas the allocator takes a new arena now and then.
+    assert min(growth) < (10e6 if LONG else 1e6), growth
 
 
 # ---- weight tying ----
