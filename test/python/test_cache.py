@@ -334,8 +334,8 @@ def test_memory_does_not_grow_with_compilations(monkeypatch):
         before = resident()
         several(count)
         growth.append(resident() - before)
-    # A compiled function holds some 100 KiB; a leak of each would be 3 MB (100 MB in the long run) in every round,
-    # whereas the allocator takes a new arena now and then.
+    # A compiled function holds some 100 KiB; a leak of each would be 3 MB (100 MB in the long run)
+    # in every round, whereas the allocator takes a new arena now and then.
     assert min(growth) < (10e6 if LONG else 1e6), growth
 
 

@@ -9,7 +9,7 @@ the task's name, the number of the variant and that of the pair, and on nothing 
 from __future__ import annotations
 
 import abc
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -280,6 +280,7 @@ class ArcPuzzles:
         canvas: side of the canvas, 1..256; no grid may be larger.
         seed: 0 <= seed < 2**64.
         translate: whether training examples lie anywhere on the canvas, but one of each variant.
+        watch: passes on the tasks, of which it is given the number, to show progress.
 
     Attributes:
         tasks: training set first.
@@ -303,13 +304,14 @@ class ArcPuzzles:
         canvas: int = 30,
         seed: int = 0,
         translate: bool = True,
+        watch: Callable[[Iterable[Task], int], Iterable[Task]] = lambda tasks, total: tasks,
     ) -> None:
         canvas = whole("canvas", canvas, 1, LARGEST_CANVAS)
         self.sets = sets
         self.tasks: tuple[Task, ...] = tuple(sets)
         _check_tasks(self.tasks, canvas)
         self.variants: tuple[Variants, ...] = tuple(
-            draw_variants(task, variants, seed) for task in self.tasks
+            draw_variants(task, variants, seed) for task in watch(self.tasks, len(self.tasks))
         )
         self._build(canvas, seed, translate)
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -56,6 +57,7 @@ def run(options: argparse.Namespace) -> None:
         canvas=options.max_grid if options.canvas is None else options.canvas,
         seed=options.seed,
         translate=not options.no_translation,
+        watch=partial(progress, label="tasks varied", quiet=options.quiet),
     )
     counts = count(puzzles)
     if options.stats or not (options.preview or options.output or options.png):
@@ -138,9 +140,7 @@ def _write(
     with OutputFolder(options.output, request) as output:
         if options.format == "trm":
             label = f"parts of {trm_format.ROWS_AT_ONCE} examples"
-            trm_format.write(
-                output, puzzles, lambda s, n: progress(s, n, label, quiet=options.quiet)
-            )
+            trm_format.write(output, puzzles, partial(progress, label=label, quiet=options.quiet))
         else:
             native_format.write(output, puzzles)
         if batch is not None and not options.png:
