@@ -3,6 +3,8 @@
 #include "jpmhc/Dialect/JPMHC/Transforms/Passes.h"
 #include "jpmhc/Pipelines/Pipelines.h"
 #include "jpmhc/Target/Passes.h"
+#include "mlir/Dialect/Bufferization/Transforms/Passes.h"
+#include "mlir/Dialect/Linalg/Passes.h"
 #include "mlir/Tools/mlir-opt/MlirOptMain.h"
 #include "mlir/Transforms/Passes.h"
 
@@ -14,6 +16,9 @@ int main(int argc, char **argv) {
   jpmhc::registerPipelines();
   jpmhc::registerTargetPipelines();
   mlir::registerTransformsPasses();
+  // The others of upstream's that our pipelines begin with.
+  mlir::registerConvertElementwiseToLinalgPass();
+  mlir::bufferization::registerOneShotBufferizePass();
   return mlir::asMainReturnCode(
       mlir::MlirOptMain(argc, argv, "jpmhc optimizer driver\n", registry));
 }
