@@ -80,7 +80,7 @@ __all__ = sorted([*_WHERE, *_SUBMODULES])
 
 
 def _load_core() -> Any:
-    """The compiler; if a library that it needs is missing, the error says which package has it."""
+    """The compiler; if it or a library that it needs is missing, the error says so."""
     try:
         core = importlib.import_module("jpmhc._core")
     except ImportError as error:

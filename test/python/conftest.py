@@ -2,7 +2,13 @@
 """What every test may rely on."""
 
 import os
+import pathlib
 import signal
+
+import pytest
+
+from jpmhc._libraries import NO_COMPILER
+from jpmhc.errors import MissingDependencyError
 
 # A shell that starts this in the background has Ctrl-C ignored, and Python leaves it so.
 signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -26,3 +32,22 @@ def pytest_report_header() -> list[str]:
     """Says what is left out."""
     left = f"a sanitizer is on: {len(collect_ignore)} files that run Python alone are left out"
     return [left] if collect_ignore else []
+
+
+class _Module(pytest.Module):
+    """A file of tests, skipped where what it imports needs a compiler that was not built."""
+
+    def _getobj(self) -> object:
+        try:
+            return super()._getobj()
+        except self.CollectError as error:
+            cause = error.__cause__
+            # Not where its libraries are missing: then a whole build would pass with no test run.
+            if isinstance(cause, MissingDependencyError) and cause.message == NO_COMPILER:
+                pytest.skip(str(cause), allow_module_level=True)
+            raise
+
+
+def pytest_pycollect_makemodule(module_path: pathlib.Path, parent: pytest.Collector) -> _Module:
+    """A build of the spectra alone has no compiler, which most tests import."""
+    return _Module.from_parent(parent, path=module_path)

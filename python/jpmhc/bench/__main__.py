@@ -27,6 +27,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for item in (*cases, *growths):
             print(item.name)
         return 0
+    lacking = families.missing()
+    if lacking:
+        reason = next(iter(lacking.values()))
+        log(f"left out, as {reason}: {', '.join(lacking)}")
     if not cases and not growths:
         print(f"no case matches {options.only.pattern!r}", file=sys.stderr)
         return 1
@@ -38,7 +42,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _run(options: argparse.Namespace, cases: list, growths: list) -> int:
-    if options.peers and cases:
+    if options.peers and any(case.torch for case in cases):
         from jpmhc.bench.peers import support
 
         support.prepare_process(options.threads)

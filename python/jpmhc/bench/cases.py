@@ -56,6 +56,7 @@ class Case:
         tolerance: largest difference between implementations, relative to the largest number of
             an output, that f32 arithmetic in another order explains.
         dtypes: element types that the case is meant for.
+        torch: whether the peers need it.
     """
 
     name: str
@@ -66,6 +67,7 @@ class Case:
     target: float | None = None
     tolerance: float = 1e-4
     dtypes: tuple[str, ...] = ("f32",)
+    torch: bool = True
 
 
 @dataclass

@@ -132,9 +132,10 @@ def prepare(case: Case, dtype: str, with_peers: bool) -> dict[str, Prepared]:
     """All implementations of a case, each having run once."""
     makers = {OURS: case.ours}
     if with_peers:
-        from jpmhc.bench.peers.support import forget_compiled
+        if case.torch:
+            from jpmhc.bench.peers.support import forget_compiled
 
-        forget_compiled()
+            forget_compiled()
         makers |= case.peers()
     found = {}
     for name, make in makers.items():

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from types import ModuleType
 
-from jpmhc.errors import JpmhcError, MissingDependencyError
+from jpmhc.errors import MissingDependencyError
 
 
 def require(what: str) -> ModuleType:
@@ -15,16 +15,14 @@ def require(what: str) -> ModuleType:
         what: needs it, for the message.
 
     Raises:
-        MissingDependencyError: this build has the spectral library alone.
+        MissingDependencyError: it, or a library that it needs, is not installed.
     """
     import jpmhc
 
     try:
-        from jpmhc import manifolds  # noqa: F401  loads the compiler
-    except JpmhcError:
-        raise
-    except ImportError as error:
+        jpmhc._core  # noqa: B018  loads the compiler
+    except MissingDependencyError as error:
         raise MissingDependencyError(
-            f"{what} needs the compiler", given="a build without it", hint="build with LLVM 22"
+            f"{what} needs the compiler", given=error.given, hint=error.hint
         ) from error
     return jpmhc

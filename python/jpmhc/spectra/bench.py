@@ -188,8 +188,9 @@ def cases(tiny: bool = False) -> list[Case]:
             peers,
             target=40.0,
             tolerance=1e-5,
+            torch=False,
         ),
-        Case("spectra/panel/chain", lambda dtype: _prepared(chain_density, cells)),
+        Case("spectra/panel/chain", lambda dtype: _prepared(chain_density, cells), torch=False),
     ]
 
 
