@@ -130,6 +130,26 @@ def test_what_the_disk_has_lost_is_made_again(folder, loss):
     assert files("out") == {"x": b"again"}
 
 
+def test_what_a_killed_process_had_not_renamed_is_removed(folder):
+    with pytest.raises(KeyboardInterrupt), OutputFolder("out", {"a": 1}) as made:
+        made.write_text("d/x", "whole")
+        made.advance(1)
+        raise KeyboardInterrupt
+    for name in ("..progress.json", ".card.json", "d/.y"):
+        Path(f"out.partial/{name}.0123456789abcdef.tmp").write_bytes(b"ha")
+    with OutputFolder("out", {"a": 1}) as made:
+        assert made.done == 1
+    assert files("out") == {"d/x": b"whole"}
+
+
+def test_a_process_may_be_killed_before_its_first_state_is_there(folder):
+    Path("out.partial").mkdir()
+    Path("out.partial/..progress.json.0123456789abcdef.tmp").write_bytes(b"ha")
+    with OutputFolder("out", {"a": 1}) as made:
+        made.append("x", b"1")
+    assert files("out") == {"x": b"1"}
+
+
 def test_two_at_once_do_not_write_into_each_other(folder):
     with OutputFolder("out", {"a": 1}) as first:
         first.append("x", b"first")

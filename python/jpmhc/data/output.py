@@ -131,7 +131,9 @@ class OutputFolder:
     def _continue(self) -> None:
         """Takes up what is there of an equal request, or removes what is there of another."""
         names = [path.name for path in self.folder.iterdir()]
-        if names and _STATE not in names:
+        # A process that was killed may have left a file unrenamed, the very first one too.
+        kept = [name for name in names if not name.startswith(f".{_STATE}.")]
+        if kept and _STATE not in kept:
             hint = "no data in the making: remove it first"
             raise OutputError("exists already", where=self.folder, hint=hint)
         state = self._stored()
@@ -261,11 +263,12 @@ class OutputFolder:
         }
 
     def _roll_back(self, sizes: Mapping[str, int]) -> None:
-        for name, size in self._sizes().items():
-            if name not in sizes:
-                (self.folder / name).unlink()
-            elif size > sizes[name]:
-                os.truncate(self.folder / name, sizes[name])
+        for path in [path for path in self.folder.rglob("*") if path.is_file()]:
+            name = path.relative_to(self.folder).as_posix()
+            if name in sizes:
+                os.truncate(path, sizes[name])
+            elif name != _STATE:  # hidden ones too, which a killed process has not renamed
+                path.unlink()
 
 
 def _is_taken(path: Path) -> bool:
