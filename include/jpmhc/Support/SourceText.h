@@ -11,8 +11,14 @@ namespace jpmhc {
 /// ends the process.
 inline constexpr int64_t kMostNesting = 512;
 
-/// An error unless `contents` is bytecode, or text whose brackets nest no
-/// deeper than `kMostNesting`. `name` is what the error calls the file.
+/// Characters, spaces aside, that may stand within (), [] or <> without a
+/// separator: each operator of an expression nests too.
+inline constexpr int64_t kLongestItem = 4096;
+
+/// An error unless `contents` is bytecode, or text that is safe to parse: its
+/// brackets nest no deeper than `kMostNesting`, its items are no longer than
+/// `kLongestItem`, and it has no malformed list that the parser of LLVM 22
+/// crashes on. `name` is what the error calls the file.
 llvm::Error checkSourceText(llvm::StringRef contents, llvm::StringRef name);
 
 } // namespace jpmhc
