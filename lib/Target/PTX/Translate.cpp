@@ -136,11 +136,17 @@ Error checkSelectable(const Module &module) {
   return createStringError(message);
 }
 
-bool hasKernel(const Module &module) {
-  return any_of(module, [](const Function &function) {
-    return !function.isDeclaration() &&
-           function.getCallingConv() == CallingConv::PTX_Kernel;
-  });
+/// Whether a module has functions that no kernel can be calling.
+bool lacksKernel(const Module &module) {
+  bool empty = true;
+  for (const Function &function : module) {
+    if (function.isDeclaration())
+      continue;
+    if (function.getCallingConv() == CallingConv::PTX_Kernel)
+      return false;
+    empty = false;
+  }
+  return !empty;
 }
 
 OptimizationLevel getLevel(unsigned optLevel) {
@@ -184,7 +190,7 @@ Expected<std::string> translateToPTX(const Module &source, StringRef chip,
   if (verifyModule(source, &problemStream))
     return createStringError("expected a valid module, got: " +
                              StringRef(problems).rtrim());
-  if (!hasKernel(source))
+  if (lacksKernel(source))
     return createStringError(
         "expected a function with the ptx_kernel calling convention, got none");
 

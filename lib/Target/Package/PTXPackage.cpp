@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "jpmhc/Target/Package.h"
+#include "llvm/IR/LLVMContext.h"
+#include "llvm/IR/Module.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/Path.h"
@@ -74,10 +76,11 @@ jpmhc::writePTXPackage(const GPUProgram &program, const GPUOptions &options,
                        llvm::ArrayRef<emulator::EmulatedKernel> measured) {
   if (auto error = checkEntryNames(program.entries))
     return error;
-  if (!program.module)
-    return llvm::createStringError("expected a kernel in " + name +
-                                   ", found none");
-  auto ptx = translateToPTX(*program.module, options.chip, options.ptx);
+  // A program that computes nothing has no kernels; its PTX is empty.
+  llvm::LLVMContext context;
+  llvm::Module none("kernels", context);
+  auto ptx = translateToPTX(program.module ? *program.module : none,
+                            options.chip, options.ptx);
   if (!ptx)
     return ptx.takeError();
   auto assembly = assemblePTX(*ptx, options.chip);

@@ -17,6 +17,7 @@
 #include "mlir/Dialect/GPU/IR/GPUDialect.h"
 #include "mlir/Dialect/GPU/Transforms/Passes.h"
 #include "mlir/Dialect/LLVMIR/NVVMDialect.h"
+#include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Transforms/DialectConversion.h"
 #include "mlir/Transforms/GreedyPatternRewriteDriver.h"
 
@@ -28,12 +29,33 @@ namespace jpmhc {
 using namespace mlir;
 using namespace jpmhc;
 
+/// Reports the functions that would become calls of libdevice, which is not
+/// linked: the polynomials and the instructions of PTX have no form for them.
+static LogicalResult checkMath(gpu::GPUModuleOp module) {
+  WalkResult walked = module.walk([](Operation *op) {
+    if (!isa_and_present<math::MathDialect>(op->getDialect()) ||
+        isa<math::AbsFOp, math::AbsIOp, math::CeilOp, math::CopySignOp,
+            math::CountLeadingZerosOp, math::CountTrailingZerosOp,
+            math::CtPopOp, math::FloorOp, math::FmaOp, math::IsFiniteOp,
+            math::IsInfOp, math::IsNaNOp, math::IsNormalOp, math::RoundEvenOp,
+            math::RsqrtOp, math::SqrtOp, math::TruncOp>(op))
+      return WalkResult::advance();
+    op->emitError() << op->getName()
+                    << " is not served on a GPU for elements of "
+                    << getElementTypeOrSelf(op->getOperand(0));
+    return WalkResult::interrupt();
+  });
+  return failure(walked.wasInterrupted());
+}
+
 namespace {
 struct LowerGPUToNVVMPass
     : jpmhc::impl::LowerGPUToNVVMBase<LowerGPUToNVVMPass> {
   void runOnOperation() override {
     gpu::GPUModuleOp module = getOperation();
     MLIRContext *context = &getContext();
+    if (failed(checkMath(module)))
+      return signalPassFailure();
     LowerToLLVMOptions options(context);
     options.useBarePtrCallConv = true;
     options.overrideIndexBitwidth(64);
