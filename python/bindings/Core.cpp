@@ -39,10 +39,15 @@ void raise(llvm::Error error) {
   throw py::error_already_set();
 }
 
-/// A value and the graph that owns it.
+/// A value and the graph that owns it. The value ends with a function that is
+/// abandoned; what Python may ask of it then is in its type, which does not.
 struct GraphValue {
+  GraphValue(std::shared_ptr<GraphBuilder> graph, mlir::Value value)
+      : graph(std::move(graph)), value(value), type(value.getType()) {}
+
   std::shared_ptr<GraphBuilder> graph;
   mlir::Value value;
+  mlir::Type type;
 };
 
 static std::string printType(mlir::Type type) {
@@ -52,7 +57,7 @@ static std::string printType(mlir::Type type) {
 }
 
 static py::tuple getShape(const GraphValue &v) {
-  auto shaped = mlir::dyn_cast<mlir::ShapedType>(v.value.getType());
+  auto shaped = mlir::dyn_cast<mlir::ShapedType>(v.type);
   if (!shaped || !shaped.hasRank())
     return py::tuple();
   py::tuple shape(shaped.getRank());
@@ -76,7 +81,7 @@ static std::vector<GraphValue> wrap(const GraphPtr &graph,
                                     const std::vector<mlir::Value> &values) {
   std::vector<GraphValue> wrapped;
   for (mlir::Value value : values)
-    wrapped.push_back({graph, value});
+    wrapped.emplace_back(graph, value);
   return wrapped;
 }
 
@@ -132,19 +137,18 @@ createOp(const GraphPtr &graph, std::string name, const py::iterable &operands,
 static void bindGraph(py::module_ &m) {
   py::class_<GraphValue>(m, "Value", "A value of a graph under construction.")
       .def_property_readonly(
-          "type",
-          [](const GraphValue &v) { return printType(v.value.getType()); },
+          "type", [](const GraphValue &v) { return printType(v.type); },
           "The MLIR type as text.")
       .def_property_readonly(
           "dtype",
           [](const GraphValue &v) {
-            return printType(mlir::getElementTypeOrSelf(v.value.getType()));
+            return printType(mlir::getElementTypeOrSelf(v.type));
           },
           "The element type as text; the type itself for a scalar.")
       .def_property_readonly("shape", &getShape,
                              "Sizes; None for a dynamic one; () for a scalar.")
       .def_property_readonly("is_tensor", [](const GraphValue &v) {
-        return mlir::isa<mlir::RankedTensorType>(v.value.getType());
+        return mlir::isa<mlir::RankedTensorType>(v.type);
       });
 
   py::class_<GraphBuilder, GraphPtr>(
