@@ -80,9 +80,21 @@ def run_python(build: pathlib.Path, environment: dict[str, str], scratch: pathli
     """The Python tests."""
     report = scratch / "python.xml"
     command = [sys.executable, "-m", "pytest", "-q", "-rs", f"--junitxml={report}", "test/python"]
+    # pytest would keep to itself what a sanitizer says before it ends the process.
+    said = scratch / "sanitizer"
+    for name in ("ASAN_OPTIONS", "UBSAN_OPTIONS"):
+        if name in environment:
+            environment[name] += f":log_path={said}"
     status = subprocess.run(command, env=environment, cwd=ROOT).returncode
     counts = from_junit(report)
-    return counts if not status or counts.failed else counts + Counts(failed=1)
+    if status and not report.exists():
+        print(f"\npytest exited with {status}", flush=True)
+    texts = [path.read_text(errors="replace") for path in sorted(scratch.glob("sanitizer.*"))]
+    errors = [text for text in texts if "ERROR: " in text or "runtime error: " in text]
+    print("\n".join(errors), flush=True)
+    if (errors or status) and not counts.failed:
+        counts.failed += 1
+    return counts
 
 
 SUITES = {"unit": run_unit, "lit": run_lit, "python": run_python}
