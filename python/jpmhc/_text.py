@@ -8,7 +8,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from jpmhc._location import here
-from jpmhc.errors import ConfigError
+from jpmhc.errors import ConfigError, shown
 
 _LARGEST = float(np.finfo(np.float32).max)  # as Python's, which compares with any integer
 
@@ -49,7 +49,7 @@ def boolean(value: bool) -> str:
 
 
 def _unfit(expected: str, value: object) -> ConfigError:
-    return ConfigError("attribute", expected=expected, given=repr(value), where=here())
+    return ConfigError("attribute", expected=expected, given=shown(value), where=here())
 
 
 def string(value: str) -> str:

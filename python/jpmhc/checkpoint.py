@@ -24,7 +24,7 @@ import ml_dtypes
 import numpy as np
 import safetensors
 
-from jpmhc.errors import CheckpointError, nearest_name, unknown_name
+from jpmhc.errors import CheckpointError, nearest_name, shown, unknown_name
 from jpmhc.files import replacing
 from jpmhc.interrupts import postponed_interrupts
 
@@ -183,7 +183,7 @@ def read_metadata(path: str | os.PathLike) -> Metadata:
 def _check_path(path: object) -> None:
     """That `path` can name a file: a number would be taken for an open one."""
     if not isinstance(path, (str, os.PathLike)) or "\0" in os.fspath(path):
-        raise CheckpointError("name of a checkpoint", expected="a path", given=repr(path))
+        raise CheckpointError("name of a checkpoint", expected="a path", given=shown(path))
 
 
 # Writing.
@@ -198,14 +198,14 @@ def _flatten(sections: Sections, path: str | os.PathLike) -> dict[str, np.ndarra
             raise CheckpointError(
                 f"bad section name {section!r}",
                 expected='text without "/"',
-                given=repr(section),
+                given=shown(section),
                 where=path,
             )
         _check_mapping(f"section {section}", named, path)
         for name, value in named.items():
             if not isinstance(name, str):
                 message = f"name of an array in section {section}"
-                raise CheckpointError(message, expected="text", given=repr(name), where=path)
+                raise CheckpointError(message, expected="text", given=shown(name), where=path)
             array = _as_array(f"{section}/{name}", value, path)
             native = array.dtype.newbyteorder("=")
             if native not in _DTYPE_NAMES:
@@ -250,7 +250,7 @@ def _metadata_text(
     path: str | os.PathLike,
 ) -> str:
     if isinstance(step, bool) or not isinstance(step, (int, np.integer)) or step < 0:
-        raise CheckpointError("bad step", expected="an integer ≥ 0", given=repr(step), where=path)
+        raise CheckpointError("bad step", expected="an integer ≥ 0", given=shown(step), where=path)
     for what, value in (("rng_state", rng_state), ("config", config)):
         _check_mapping(what, {} if value is None else value, path)
     content = {

@@ -13,7 +13,7 @@ from jpmhc._location import here
 from jpmhc.compiler import Compiled
 from jpmhc.dtypes import is_float
 from jpmhc.elementwise import astype
-from jpmhc.errors import ConfigError, DTypeError, ShapeError
+from jpmhc.errors import ConfigError, DTypeError, ShapeError, shown
 from jpmhc.functions import flatten_results, is_value
 from jpmhc.nn.module import Parameter
 from jpmhc.nn.sparse import SparseRows
@@ -117,7 +117,7 @@ def _check_wrt(wrt: Any) -> None:
     fits = all(isinstance(i, int) and not isinstance(i, bool) and i >= 0 for i in numbers)
     if not fits or len(set(numbers)) != len(numbers):
         raise ConfigError(
-            "wrt", expected="different argument numbers from 0", given=repr(wrt), where=here()
+            "wrt", expected="different argument numbers from 0", given=shown(wrt), where=here()
         )
 
 

@@ -11,7 +11,7 @@ import ml_dtypes
 import numpy as np
 
 from jpmhc._location import here
-from jpmhc.errors import DTypeError, ShapeError, unknown_name
+from jpmhc.errors import DTypeError, ShapeError, shown, unknown_name
 
 NUMPY = {
     "f32": np.dtype(np.float32),
@@ -72,7 +72,7 @@ def dtype_name(dtype: object) -> str:
     except (TypeError, ValueError):
         name = None
     if name is None:
-        raise unknown_name("dtype", str(dtype), NUMPY, where=here())
+        raise unknown_name("dtype", dtype, NUMPY, where=here())
     return name
 
 
@@ -121,7 +121,7 @@ def _is_real_array(value: object) -> bool:
 
 def _no_number(expected: str, value: object, dtype: str, where: str | None) -> DTypeError:
     message = f"number for element type {dtype}"
-    return DTypeError(message, expected=expected, given=repr(value), where=where or here())
+    return DTypeError(message, expected=expected, given=shown(value), where=where or here())
 
 
 LARGEST = 2**62
@@ -140,12 +140,12 @@ def sizes(shape: Any, what: str = "shape", *, least: int = 0) -> tuple[int, ...]
             has places.
     """
     if isinstance(shape, (str, bytes, dict, set)) or not isinstance(shape, Iterable):
-        raise ShapeError(what, expected="a tuple of sizes", given=repr(shape), where=here())
+        raise ShapeError(what, expected="a tuple of sizes", given=shown(shape), where=here())
     checked = []
     for size in shape:
         if isinstance(size, (bool, np.bool_)) or not isinstance(size, (int, np.integer)):
             raise ShapeError(
-                f"size in {what}", expected="an integer", given=repr(size), where=here()
+                f"size in {what}", expected="an integer", given=shown(size), where=here()
             )
         if size < least:
             raise ShapeError(

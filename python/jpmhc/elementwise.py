@@ -17,7 +17,7 @@ import numpy as np
 from jpmhc import _text
 from jpmhc._location import here
 from jpmhc.dtypes import BITS, dtype_name, is_float, number, tensor_type
-from jpmhc.errors import ConfigError, DTypeError, ShapeError
+from jpmhc.errors import ConfigError, DTypeError, ShapeError, shown
 from jpmhc.shapes import broadcast_shapes, broadcast_to
 from jpmhc.tracing import Tensor, as_tensor, constant, emit, full
 
@@ -374,6 +374,6 @@ def arange(count: int, dtype: object = "i32") -> Tensor:
     whole = isinstance(count, (int, np.integer)) and not isinstance(count, bool)
     if not whole or not 0 <= count < 2**31:
         raise ConfigError(
-            "arange", expected="a count from 0 to 2^31 - 1", given=repr(count), where=here()
+            "arange", expected="a count from 0 to 2^31 - 1", given=shown(count), where=here()
         )
     return constant(np.arange(count), dtype)

@@ -9,7 +9,7 @@ expect, so that ``except ValueError`` and ``except IndexError`` keep working.
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 __all__ = [
     "CheckpointError",
@@ -29,6 +29,7 @@ __all__ = [
     "UnsupportedError",
     "is_known",
     "nearest_name",
+    "shown",
     "unknown_name",
 ]
 
@@ -69,17 +70,27 @@ class JpmhcError(Exception):
     def __str__(self) -> str:
         difference = []
         if self.expected is not None:
-            difference.append(f"expected {self.expected}")
+            difference.append(f"expected {_text(self.expected, str)}")
         if self.given is not None:
-            difference.append(f"got {_shortened(self.given)}")
+            difference.append(f"got {_text(self.given, str)}")
         parts = [self.where, self.message, ", ".join(difference)]
         text = ": ".join(str(part) for part in parts if part)
         return f"{text} ({self.hint})" if self.hint else text
 
 
-def _shortened(value: object) -> str:
-    """The text of a value that was given, which may be of any size."""
-    text = str(value)
+def shown(value: object) -> str:
+    """`repr(value)` for a message: of any value, shortened where it is long."""
+    return _text(value, repr)
+
+
+def _text(value: object, write: Callable[[object], str]) -> str:
+    """What `write` makes of a value that was given, which may be anything."""
+    try:
+        text = write(value)
+    except Exception:  # noqa: BLE001 - a message must not fail; Python refuses long integers
+        if isinstance(value, int):
+            return f"an integer of {value.bit_length()} bits"
+        return f"a value of type {type(value).__name__}"
     return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
 
 
@@ -188,7 +199,7 @@ def unknown_name(
     return error(
         f"unknown {kind}",
         expected=f"one of {', '.join(known)}" if known else "none",
-        given=repr(name),
+        given=shown(name),
         where=where,
         hint=f"did you mean {near!r}?" if near else None,
     )

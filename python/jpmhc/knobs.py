@@ -16,7 +16,7 @@ import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from jpmhc.errors import ConfigError, OutputError, unknown_name
+from jpmhc.errors import ConfigError, OutputError, shown, unknown_name
 
 __all__ = ["KNOBS", "Knob", "get", "scope", "set"]
 
@@ -155,12 +155,12 @@ def _text(knob: Knob, value: object, where: str | None = None) -> str:
     if knob.kind == "path":
         if isinstance(value, (str, os.PathLike)):
             return os.fspath(value)
-        raise ConfigError(f"knob {knob.name}", expected="a path", given=repr(value), where=where)
+        raise ConfigError(f"knob {knob.name}", expected="a path", given=shown(value), where=where)
     if knob.kind == "count":
         return _count(knob, str(value), where)
     if not isinstance(value, str) or value not in ("", *knob.words):
         expected = f"one of {', '.join(repr(word) for word in ('', *knob.words))}"
-        raise ConfigError(f"knob {knob.name}", expected=expected, given=repr(value), where=where)
+        raise ConfigError(f"knob {knob.name}", expected=expected, given=shown(value), where=where)
     return value
 
 
@@ -258,5 +258,5 @@ def _count(knob: Knob, text: str, where: str | None) -> str:
     least, most = knob.range
     if not (text.isascii() and text.isdigit() and least <= int(text) <= most):
         expected = f"an integer {least}..{most}"
-        raise ConfigError(f"knob {knob.name}", expected=expected, given=repr(text), where=where)
+        raise ConfigError(f"knob {knob.name}", expected=expected, given=shown(text), where=where)
     return text

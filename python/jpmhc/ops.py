@@ -18,7 +18,7 @@ from jpmhc import _text, manifolds, shapes
 from jpmhc._location import here
 from jpmhc.dtypes import tensor_type
 from jpmhc.elementwise import scalar, sigmoid, silu
-from jpmhc.errors import ConfigError, ShapeError, is_known, unknown_name
+from jpmhc.errors import ConfigError, ShapeError, is_known, shown, unknown_name
 from jpmhc.reductions import linear, softmax
 from jpmhc.tracing import (
     Operators,
@@ -442,7 +442,7 @@ def _moment_step(
     p, g, m, v = (as_tensor(value) for value in (p, g, m, v))
     if not isinstance(betas, (tuple, list)) or len(betas) != 2:
         raise ConfigError(
-            "betas", expected="two numbers in [0, 1)", given=repr(betas), where=here()
+            "betas", expected="two numbers in [0, 1)", given=shown(betas), where=here()
         )
     attributes = {
         "beta1": _text.f32(betas[0]),

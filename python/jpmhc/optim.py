@@ -14,7 +14,7 @@ import numpy as np
 
 from jpmhc import ops
 from jpmhc._location import here
-from jpmhc.errors import ConfigError, is_known, unknown_name
+from jpmhc.errors import ConfigError, is_known, shown, unknown_name
 from jpmhc.tracing import Tensor
 
 _LARGEST = float(np.finfo(np.float32).max)
@@ -27,7 +27,7 @@ def check_rate(lr: Any, what: str = "learning rate") -> float:
         ConfigError: it is negative, not finite or not a number.
     """
     if isinstance(lr, bool) or not isinstance(lr, (int, float, np.floating, np.integer)):
-        raise ConfigError(what, expected="a number ≥ 0", given=repr(lr), where=here())
+        raise ConfigError(what, expected="a number ≥ 0", given=shown(lr), where=here())
     if not 0 <= lr <= _LARGEST:
         raise ConfigError(what, expected="a finite number ≥ 0 of f32", given=lr, where=here())
     return float(lr)
@@ -65,7 +65,7 @@ def _check_betas(betas: Any) -> None:
     )
     if not fits:
         raise ConfigError(
-            "betas", expected="two numbers in [0, 1)", given=repr(betas), where=here()
+            "betas", expected="two numbers in [0, 1)", given=shown(betas), where=here()
         )
 
 

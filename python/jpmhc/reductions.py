@@ -11,7 +11,7 @@ import numpy as np
 from jpmhc._location import here
 from jpmhc.dtypes import BITS, INTEGERS, is_float, tensor_type
 from jpmhc.elementwise import add, astype, exp, in_f32
-from jpmhc.errors import ConfigError, DTypeError, ShapeError
+from jpmhc.errors import ConfigError, DTypeError, ShapeError, shown
 from jpmhc.shapes import axes_of, reshape
 from jpmhc.tracing import Tensor, as_tensor, current_trace, user_location
 
@@ -20,7 +20,7 @@ from jpmhc.tracing import Tensor, as_tensor, current_trace, user_location
 
 def _reduce(x: Tensor, axis: Any, keepdims: bool, combiner: str, init: str) -> Tensor:
     if not isinstance(keepdims, (bool, np.bool_)):
-        raise ConfigError("keepdims", expected="True or False", given=repr(keepdims), where=here())
+        raise ConfigError("keepdims", expected="True or False", given=shown(keepdims), where=here())
     axes = axes_of(axis, x.ndim)
     if not axes:
         return x

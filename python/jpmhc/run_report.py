@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 
 from jpmhc._libraries import missing
-from jpmhc.errors import ConfigError, DataError, OutputError
+from jpmhc.errors import ConfigError, DataError, OutputError, shown
 from jpmhc.files import replacing
 from jpmhc.training import read_metrics
 
@@ -43,7 +43,7 @@ def write(metrics: str | os.PathLike, output: str | os.PathLike) -> None:
     """
     suffix = Path(output).suffix.lower()
     if suffix not in (".html", ".png"):
-        raise ConfigError("report", expected="a .html or .png file", given=repr(str(output)))
+        raise ConfigError("report", expected="a .html or .png file", given=shown(str(output)))
     records = read_metrics(metrics)
     if not records:
         raise DataError("metrics without a record", where=metrics)

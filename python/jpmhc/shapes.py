@@ -12,7 +12,7 @@ import numpy as np
 from jpmhc import _text
 from jpmhc._location import here
 from jpmhc.dtypes import sizes, tensor_type
-from jpmhc.errors import DTypeError, ShapeError, UnsupportedError
+from jpmhc.errors import DTypeError, ShapeError, UnsupportedError, shown
 from jpmhc.tracing import Tensor, as_tensor, current_trace, emit, full, user_location
 
 # ---- checks ----
@@ -35,7 +35,7 @@ def check_shape(x: Tensor, shape: Sequence[int], what: str) -> None:
 
 def _axis(axis: Any, ndim: int) -> int:
     if isinstance(axis, bool) or not isinstance(axis, (int, np.integer)):
-        raise ShapeError("axis", expected="an integer", given=repr(axis), where=here())
+        raise ShapeError("axis", expected="an integer", given=shown(axis), where=here())
     if not -ndim <= axis < ndim:
         raise ShapeError(
             "axis out of range", expected=f"-{ndim} … {ndim - 1}", given=axis, where=here()
@@ -304,11 +304,14 @@ def split(x: Any, sections: int, axis: int = 0) -> list[Tensor]:
     axis = _axis(axis, x.ndim)
     if isinstance(sections, bool) or not isinstance(sections, (int, np.integer)):
         raise ShapeError(
-            "sections of split", expected="an integer ≥ 1", given=repr(sections), where=here()
+            "sections of split", expected="an integer ≥ 1", given=shown(sections), where=here()
         )
     if sections < 1 or x.shape[axis] % sections:
         raise ShapeError(
-            "split", expected=f"a size that {sections} divides", given=x.shape[axis], where=here()
+            "split",
+            expected=f"a size that {shown(sections)} divides",
+            given=x.shape[axis],
+            where=here(),
         )
     step = x.shape[axis] // sections
     lead = (slice(None),) * axis

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from jpmhc.errors import ConfigError
+from jpmhc.errors import ConfigError, shown
 
 try:
     from jpmhc import _core as _pool
@@ -18,7 +18,7 @@ def set_num_threads(count: int) -> None:
         ConfigError: the count is not an integer ≥ 1.
     """
     if isinstance(count, bool) or not isinstance(count, int) or count < 1:
-        raise ConfigError("number of threads", expected="an integer ≥ 1", given=repr(count))
+        raise ConfigError("number of threads", expected="an integer ≥ 1", given=shown(count))
     _pool.set_num_threads(count)
 
 

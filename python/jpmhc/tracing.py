@@ -28,6 +28,7 @@ from jpmhc.errors import (
     RangeError,
     ShapeError,
     UnsupportedError,
+    shown,
 )
 
 _local = threading.local()
@@ -91,7 +92,7 @@ def _check_bound(what: str, bound: Any, dtype: str) -> None:
         return
     if isinstance(bound, bool) or not isinstance(bound, (int, np.integer)):
         raise ConfigError(
-            f"{what} of a spec", expected="an integer", given=repr(bound), where=here()
+            f"{what} of a spec", expected="an integer", given=shown(bound), where=here()
         )
     if dtype not in INTEGERS:
         raise ConfigError(
@@ -328,6 +329,16 @@ for _name in ("mod", "floordiv", "divmod", "xor", "lshift", "rshift"):
 for _name in ("float", "int", "complex", "index", "round", "trunc", "floor", "ceil"):
     _refuse(f"__{_name}__", f"{_name}()")
 _refuse("__contains__", "in")
+
+
+def _format(self: Operators, specification: str) -> str:
+    """The text of the description; the numbers are not there yet."""
+    if specification:
+        raise _unsupported(f"the format {shown(specification)}")
+    return str(self)
+
+
+Operators.__format__ = _format
 for _name in ("setitem", "delitem"):
     _refuse(f"__{_name}__", _name, "where")
 

@@ -20,7 +20,7 @@ from jpmhc._location import here
 from jpmhc.compiler import Program, addresses_of, run_addresses
 from jpmhc.cost import Cost
 from jpmhc.derivatives import value_and_grad
-from jpmhc.errors import ConfigError, DTypeError, ShapeError
+from jpmhc.errors import ConfigError, DTypeError, ShapeError, shown
 from jpmhc.functions import is_value
 from jpmhc.nn.module import Module, Parameter, aligned_zeros, views
 from jpmhc.nn.sparse import SparseRows
@@ -436,7 +436,7 @@ def _check_options(
     is_number = isinstance(max_grad_norm, (int, float, np.number))
     if isinstance(max_grad_norm, bool) or not is_number or not max_grad_norm > 0:
         raise ConfigError(
-            "max_grad_norm", expected="a number > 0", given=repr(max_grad_norm), where=here()
+            "max_grad_norm", expected="a number > 0", given=shown(max_grad_norm), where=here()
         )
 
 

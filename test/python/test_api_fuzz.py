@@ -40,6 +40,8 @@ HOSTILE = {
     "infinity": lambda t: float("inf"),
     "huge": lambda t: 10**30,
     "large": lambda t: 2**40,
+    "unwritable": lambda t: 10**5000,
+    "list of unwritable": lambda t: [-(10**5000), 10**5000],
     "complex": lambda t: 1j,
     "text": lambda t: "x",
     "no text": lambda t: "",
@@ -260,8 +262,8 @@ def _call(name, replaced):
         program.trace.graph.verify()
     except errors.InternalError as error:
         return f"InternalError: {error}"
-    except errors.JpmhcError:
-        return None
+    except errors.JpmhcError as error:
+        return None if len(str(error)) < 5000 else f"a message of {len(str(error))} characters"
     except Exception as error:
         if isinstance(error, TypeError) and "positional argument" in str(error):
             return None

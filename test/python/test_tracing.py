@@ -201,3 +201,29 @@ def test_any_name_of_a_function(name, target):
     want = np.tanh(x) if target == "emulator" else np.sin(x)
     got = jpmhc.compile(program, x, target=target)(x)
     np.testing.assert_allclose(got, want**2, rtol=1e-5)  # a few ulp of polynomials
+
+
+def test_a_value_of_an_abandoned_function_can_still_be_shown():
+    kept = []
+
+    def broken(x):
+        kept.append(x + 1.0)
+        raise KeyError("a mistake of the user's")
+
+    with pytest.raises(KeyError):
+        jpmhc.compile(broken, jpmhc.spec((2, 3)))
+    assert repr(kept[0]) == "Tensor(tensor<2x3xf32>)" and kept[0].value.shape == (2, 3)
+    with pytest.raises(errors.CompileError, match="outside the function that made it"):
+        jpmhc.compile(lambda x: x + kept[0], jpmhc.spec((2, 3)))
+
+
+@pytest.mark.parametrize("value", [lambda x: x, lambda x: nn.Linear(3, 2).weight])
+def test_a_format_of_numbers_is_refused_at_the_line(value):
+    with pytest.raises(errors.UnsupportedError, match=r"test_tracing.py:\d+.*the format '.3f'"):
+        jpmhc.compile(lambda x: f"{value(x):.3f}", jpmhc.spec((2, 3)))
+
+
+def test_a_traced_value_can_be_written_out():
+    seen = []
+    jpmhc.compile(lambda x: (seen.append(f"{x}"), x)[1], jpmhc.spec((2, 3)))
+    assert seen == ["Tensor(tensor<2x3xf32>)"]

@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from jpmhc.errors import DataError
+from jpmhc.errors import DataError, shown
 
 FORMAT = 1
 
@@ -199,7 +199,7 @@ def _number(value: Any, kind: str, where: str) -> float | int:
             return _NON_FINITE[value]
         return _real(value, "data", "float values", where)
     if type(value) is not int or not -(2**31) <= value < 2**31:
-        raise DataError("data", expected="int values of 32 bits", given=repr(value), where=where)
+        raise DataError("data", expected="int values of 32 bits", given=shown(value), where=where)
     return value
 
 
@@ -210,7 +210,7 @@ def _real(value: Any, what: str, expected: str, where: str) -> float:
             return float(value)
     except OverflowError:
         value = "an integer out of range"
-    raise DataError(what, expected=expected, given=repr(value), where=where)
+    raise DataError(what, expected=expected, given=shown(value), where=where)
 
 
 def _scale(value: Any, where: str) -> np.ndarray:

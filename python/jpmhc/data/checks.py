@@ -6,7 +6,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Collection
 
-from jpmhc.errors import ConfigError, unknown_name
+from jpmhc.errors import ConfigError, shown, unknown_name
 
 __all__ = ["MOST", "fraction", "one_of", "whole"]
 
@@ -29,7 +29,7 @@ def whole(name: str, value: object, least: int | None = None, most: int | None =
             raise TypeError
         number = operator.index(value)
     except TypeError as error:
-        raise ConfigError(f"bad {name}", expected="a whole number", given=repr(value)) from error
+        raise ConfigError(f"bad {name}", expected="a whole number", given=shown(value)) from error
     if (least is not None and number < least) or (most is not None and number > most):
         if least is None or most is None:
             expected = f"at least {least}" if most is None else f"at most {most}"
@@ -56,7 +56,7 @@ def fraction(name: str, value: object, *, ends: bool) -> float:
             raise TypeError
         number = float(value)  # type: ignore[arg-type]
     except (TypeError, ValueError, OverflowError) as error:
-        raise ConfigError(f"bad {name}", expected=expected, given=repr(value)) from error
+        raise ConfigError(f"bad {name}", expected=expected, given=shown(value)) from error
     if not (0 <= number <= 1 if ends else 0 < number < 1):
         raise ConfigError(f"bad {name}", expected=expected, given=value)
     return number

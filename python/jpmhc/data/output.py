@@ -31,7 +31,7 @@ from typing import BinaryIO
 
 import numpy as np
 
-from jpmhc.errors import ConfigError, OutputError
+from jpmhc.errors import ConfigError, OutputError, shown
 from jpmhc.files import replacing
 
 __all__ = ["Card", "OutputFolder", "progress", "sha256"]
@@ -104,7 +104,7 @@ class OutputFolder:
         self.path = Path(path)
         if self.path.name in ("", "..") or "\0" in self.path.name:
             expected = "the name of a new folder"
-            raise OutputError("cannot write", expected=expected, given=repr(os.fspath(path)))
+            raise OutputError("cannot write", expected=expected, given=shown(os.fspath(path)))
         # A link to an empty folder is followed: the data take the place of that folder.
         self._target = Path(os.path.realpath(self.path))
         self.folder = self._target.with_name(self._target.name + ".partial")

@@ -39,7 +39,7 @@ from jpmhc.data.filler import Filler, split_sentences
 from jpmhc.data.fitting import largest_that_fits
 from jpmhc.data.questions import QuestionSet
 from jpmhc.data.tokenizers import Tokenizer
-from jpmhc.errors import ConfigError, DataError
+from jpmhc.errors import ConfigError, DataError, shown
 
 __all__ = ["IGNORE", "SPLITS", "TASKS", "Instance", "RulerTask", "words"]
 
@@ -184,7 +184,7 @@ class RulerTask:
         one_of("split", split, SPLITS)
         length, seed = whole("length", length, 1, MOST), philox.check_seed(seed)
         if not isinstance(template, str) or template.count(_TASK) != 1:
-            raise ConfigError("bad template", expected=f"one {_TASK}", given=repr(template))
+            raise ConfigError("bad template", expected=f"one {_TASK}", given=shown(template))
         self._maker = TASKS[name]
         for need, given in (("haystack", haystack), ("questions", questions)):
             if self._maker.needs == need and given is None:

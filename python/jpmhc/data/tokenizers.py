@@ -17,7 +17,7 @@ import numpy as np
 from jpmhc._libraries import missing
 from jpmhc.data import text
 from jpmhc.data.reading import read_bytes
-from jpmhc.errors import ConfigError, DataError, RangeError
+from jpmhc.errors import ConfigError, DataError, RangeError, shown
 
 __all__ = [
     "ByteTokenizer",
@@ -154,7 +154,7 @@ class HuggingFaceTokenizer:
         ids = (self._model.token_to_id(name) for name in names)
         self.end = next((token for token in ids if token is not None), None)
         if end is not None and self.end is None:
-            raise ConfigError("unknown end token", given=repr(end), where=path)
+            raise ConfigError("unknown end token", given=shown(end), where=path)
 
     def encode(self, string: str) -> np.ndarray:
         """The tokens of a text, int32 [length].
@@ -190,7 +190,7 @@ def load(source: str | os.PathLike) -> Tokenizer:
     kind = kinds.get(Path(source).suffix)
     if kind is None:
         expected = "byte, a SentencePiece file *.model or a Hugging Face file *.json"
-        raise ConfigError("unknown tokenizer", expected=expected, given=repr(os.fspath(source)))
+        raise ConfigError("unknown tokenizer", expected=expected, given=shown(os.fspath(source)))
     return kind(source)
 
 

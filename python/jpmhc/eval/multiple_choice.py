@@ -20,7 +20,7 @@ import numpy as np
 from jpmhc.data.checks import one_of, whole
 from jpmhc.data.reading import as_text, field, json_lines, unreadable
 from jpmhc.data.tokenizers import Tokenizer
-from jpmhc.errors import DataError
+from jpmhc.errors import DataError, shown
 from jpmhc.eval.models import LanguageModel, loglikelihood
 
 __all__ = [
@@ -171,7 +171,7 @@ def _mmlu_rows(path: Path) -> list[tuple[str, tuple[str, ...], int]]:
         letter = row[5].strip()
         if letter not in LETTERS:
             expected = "A, B, C or D"
-            raise DataError("bad answer", expected=expected, given=repr(letter), where=where)
+            raise DataError("bad answer", expected=expected, given=shown(letter), where=where)
         found.append((row[0], tuple(row[1:5]), LETTERS.index(letter)))
     return found
 
@@ -205,7 +205,7 @@ def _label(value: object, count: int, where: str) -> int:
     number = int(value) if isinstance(value, int | str) and str(value).isdecimal() else -1
     if not 0 <= number < count:
         expected = f"0..{count - 1}"
-        raise DataError("bad field 'label'", expected=expected, given=repr(value), where=where)
+        raise DataError("bad field 'label'", expected=expected, given=shown(value), where=where)
     return number
 
 
@@ -250,7 +250,7 @@ def choice_loglikelihoods(
     for choice in choices:
         before, after = encode_pair(tokenizer, context, f" {choice}")
         if not before.size or not after.size:
-            raise DataError("empty context or choice", given=repr((context, choice)))
+            raise DataError("empty context or choice", given=shown((context, choice)))
         tokens = np.concatenate([before, after])
         if length is not None:
             if after.size >= length:

@@ -7,7 +7,7 @@ from typing import Any
 
 from jpmhc import ops
 from jpmhc._location import here
-from jpmhc.errors import ConfigError, ShapeError
+from jpmhc.errors import ConfigError, ShapeError, shown
 from jpmhc.nn import initializers
 from jpmhc.nn.initializers import Initializer
 from jpmhc.nn.module import Module, Parameter
@@ -21,7 +21,7 @@ def positive(what: str, value: Any) -> int:
         ConfigError: it is not.
     """
     if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise ConfigError(what, expected="an integer ≥ 1", given=repr(value), where=here())
+        raise ConfigError(what, expected="an integer ≥ 1", given=shown(value), where=here())
     return value
 
 
@@ -127,12 +127,15 @@ class Attention(Module):
         groups = positive("groups of Attention", heads if groups is None else groups)
         if dim % heads:
             raise ShapeError(
-                "dim of Attention", expected=f"a multiple of {heads} heads", given=dim, where=here()
+                "dim of Attention",
+                expected=f"a multiple of {shown(heads)} heads",
+                given=dim,
+                where=here(),
             )
         if heads % groups:
             raise ShapeError(
                 "heads of Attention",
-                expected=f"a multiple of {groups} groups",
+                expected=f"a multiple of {shown(groups)} groups",
                 given=heads,
                 where=here(),
             )

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from jpmhc.errors import ConfigError, unknown_name
+from jpmhc.errors import ConfigError, shown, unknown_name
 from jpmhc.spectra import solvers
 from jpmhc.spectra.model import Layers, points, upper_half_plane
 from jpmhc.spectra.solvers import Progress, Solution
@@ -180,7 +180,7 @@ def singular_value_density(
     try:
         eta = float(eta)
     except (TypeError, ValueError):
-        raise ConfigError("eta", expected="a number > 0", given=repr(eta)) from None
+        raise ConfigError("eta", expected="a number > 0", given=shown(eta)) from None
     if not (np.isfinite(eta) and eta > 0):
         raise ConfigError("eta", expected="a number > 0", given=eta)
     w = s + 1j * eta

@@ -23,7 +23,7 @@ from typing import Any
 
 import numpy as np
 
-from jpmhc.errors import ConfigError, ShapeError
+from jpmhc.errors import ConfigError, ShapeError, shown
 
 __all__ = ["GeneratingSets", "generating_sets", "spectral_gaps"]
 
@@ -265,7 +265,7 @@ def generating_sets(
             raise ConfigError(name, expected=f"an integer {least}..{most}", given=value)
     if method not in ("auto", "exhaustive", "annealing"):
         expected = "auto, exhaustive or annealing"
-        raise ConfigError("method of the search", expected=expected, given=repr(method))
+        raise ConfigError("method of the search", expected=expected, given=shown(method))
     subsets = math.comb(order, count)
     feasible = subsets <= _MOST_SUBSETS and count * math.log2(order) < 63
     if method == "exhaustive" and not feasible:

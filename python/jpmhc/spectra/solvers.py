@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from jpmhc import _spectral
-from jpmhc.errors import ConfigError, ShapeError
+from jpmhc.errors import ConfigError, ShapeError, shown
 from jpmhc.spectra.model import Layers, number, points, upper_half_plane
 from jpmhc.spectra.operators import integer
 
@@ -214,7 +214,7 @@ def block_chain(
     z = upper_half_plane(z)
     if iteration not in ("newton", "damped", "anderson"):
         raise ConfigError(
-            "iteration", expected="one of newton, damped, anderson", given=repr(iteration)
+            "iteration", expected="one of newton, damped, anderson", given=shown(iteration)
         )
     tolerance = number(tolerance, "tolerance", least=0)
     max_sweeps = integer("max_sweeps", max_sweeps, 1)
@@ -381,7 +381,7 @@ def z1_map(
         ShapeError, ConfigError, DTypeError: as `free_product`, and a depth below 1.
     """
     if isinstance(depth, bool) or not isinstance(depth, int) or depth < 1:
-        raise ConfigError("depth", expected="an integer ≥ 1", given=repr(depth))
+        raise ConfigError("depth", expected="an integer ≥ 1", given=shown(depth))
     if np.ndim(sigma2) != 0:
         raise ShapeError("sigma2", expected="one number", given=f"shape {np.shape(sigma2)}")
     return free_product([mixer] * depth, sigma2, z, progress=progress)
