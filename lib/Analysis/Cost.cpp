@@ -11,10 +11,32 @@
 #include "mlir/Dialect/Utils/StaticValueUtils.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include "llvm/ADT/MapVector.h"
+#include "llvm/Support/MathExtras.h"
+#include <limits>
 #include <map>
 
 using namespace mlir;
 using namespace jpmhc;
+
+// Estimates of programs that cannot run are wrong, but no undefined behaviour.
+static int64_t times(int64_t a, int64_t b) {
+  int64_t product;
+  return llvm::MulOverflow(a, b, product) ? std::numeric_limits<int64_t>::max()
+                                          : product;
+}
+
+static void increase(int64_t &sum, int64_t by) {
+  if (llvm::AddOverflow(sum, by, sum))
+    sum = std::numeric_limits<int64_t>::max();
+}
+
+/// Steps from a number to another; 0 where it is no larger.
+static int64_t stepsBetween(int64_t from, int64_t to, int64_t step) {
+  int64_t distance;
+  if (llvm::SubOverflow(to, from, distance))
+    distance = to > from ? std::numeric_limits<int64_t>::max() : 0;
+  return distance <= 0 || step <= 0 ? 0 : (distance - 1) / step + 1;
+}
 
 // ---- one operation ----
 
@@ -68,7 +90,7 @@ static int64_t tripsOf(Value lower, Value upper, Value step, bool &exact) {
                          to = getConstantIntValue(upper),
                          by = getConstantIntValue(step);
   if (from && to && by && *by > 0)
-    return std::max<int64_t>(llvm::divideCeilSigned(*to - *from, *by), 0);
+    return stepsBetween(*from, *to, *by);
   exact = false;
   return 1;
 }
@@ -78,7 +100,7 @@ static int64_t tripsOf(Operation *op, bool &exact) {
   if (auto loop = dyn_cast<scf::ParallelOp>(op))
     for (auto [lower, upper, step] :
          llvm::zip(loop.getLowerBound(), loop.getUpperBound(), loop.getStep()))
-      trips *= tripsOf(lower, upper, step, exact);
+      trips = times(trips, tripsOf(lower, upper, step, exact));
   else if (auto loop = dyn_cast<scf::ForOp>(op))
     trips = tripsOf(loop.getLowerBound(), loop.getUpperBound(), loop.getStep(),
                     exact);
@@ -89,11 +111,11 @@ static int64_t tripsOf(Operation *op, bool &exact) {
 
 static void addWork(Region &region, int64_t trips, Work &work) {
   for (Operation &op : region.getOps()) {
-    work.flops += trips * flopsOf(&op);
-    work.bytes += trips * bytesMovedBy(&op);
+    increase(work.flops, times(trips, flopsOf(&op)));
+    increase(work.bytes, times(trips, bytesMovedBy(&op)));
     int64_t inner = op.getNumRegions() ? tripsOf(&op, work.exact) : 1;
     for (Region &part : op.getRegions())
-      addWork(part, trips * inner, work);
+      addWork(part, times(trips, inner), work);
   }
 }
 
@@ -130,7 +152,7 @@ static int64_t rowsOf(LaunchOp launch, func::FuncOp kernel, bool &exact) {
     exact = false;
     return 1;
   }
-  return std::max<int64_t>(llvm::divideCeilSigned(*upper - *lower, step), 0);
+  return stepsBetween(*lower, *upper, step);
 }
 
 namespace {
@@ -148,11 +170,12 @@ public:
         if (failed(add(symbols.lookup<func::FuncOp>(call.getCallee()))))
           return failure();
       } else if (auto launch = dyn_cast<LaunchOp>(op)) {
-        addLaunch(launch);
+        if (failed(addLaunch(launch)))
+          return failure();
       } else if (auto product = dyn_cast<GemmOp>(op)) {
         addProduct(product);
       } else if (auto copy = dyn_cast<memref::CopyOp>(op)) {
-        int64_t bytes = 2 * sizeOf(copy.getSource());
+        int64_t bytes = times(2, sizeOf(copy.getSource()));
         addBytes(costAt("copy", copy.getLoc()), bytes);
       }
     }
@@ -178,19 +201,24 @@ private:
     return cost;
   }
 
-  void addLaunch(LaunchOp launch) {
+  LogicalResult addLaunch(LaunchOp launch) {
     auto kernel = symbols.lookup<func::FuncOp>(launch.getKernel());
+    if (kernel.isDeclaration())
+      return launch.emitError("expected the body of kernel '")
+             << launch.getKernel() << "', got a declaration";
     KernelCost &cost = costAt(launch.getKernel(), launch.getLoc());
     Work row = workOfRow(kernel);
     cost.work.exact &= row.exact;
     int64_t rows = rowsOf(launch, kernel, cost.work.exact);
-    cost.work.flops += rows * row.flops;
-    cost.work.bytes += rows * row.bytes;
+    increase(cost.work.flops, times(rows, row.flops));
+    increase(cost.work.bytes, times(rows, row.bytes));
     auto written = launch->getAttrOfType<DenseBoolArrayAttr>(kWrittenAttrName);
     for (auto [i, argument] : llvm::enumerate(launch.getArgs())) {
       bool isRead = hasEffectOn<MemoryEffects::Read>(kernel.getArgument(i + 2));
-      cost.floor += sizeOf(argument) * (isRead + (written && written[i]));
+      increase(cost.floor,
+               times(sizeOf(argument), isRead + (written && written[i])));
     }
+    return success();
   }
 
   void addProduct(GemmOp product) {
@@ -199,17 +227,18 @@ private:
     KernelCost &cost = costAt("gemm", product.getLoc());
     int64_t terms = a.getDimSize(a.getRank() - (product.getTransA() ? 2 : 1));
     if (c.hasStaticShape() && !ShapedType::isDynamic(terms))
-      cost.work.flops += 2 * terms * c.getNumElements();
+      increase(cost.work.flops, times(2 * terms, c.getNumElements()));
     else
       cost.work.exact = false;
     int64_t touchesOfC = product.getBeta().isZero() ? 1 : 2;
-    addBytes(cost, sizeOf(product.getA()) + sizeOf(product.getB()) +
-                       sizeOf(product.getC()) * touchesOfC);
+    addBytes(cost, sizeOf(product.getA()));
+    addBytes(cost, sizeOf(product.getB()));
+    addBytes(cost, times(sizeOf(product.getC()), touchesOfC));
   }
 
   static void addBytes(KernelCost &cost, int64_t bytes) {
-    cost.work.bytes += bytes;
-    cost.floor += bytes;
+    increase(cost.work.bytes, bytes);
+    increase(cost.floor, bytes);
   }
 
   SymbolTable symbols;
