@@ -93,9 +93,8 @@ def _selection(
             structures.append(_mask(arg, operands[start : start + count]))
         start += count
     if any(not 0 <= number < len(args) for number in wrt):
-        raise ShapeError(
-            "wrt", expected=f"argument numbers 0 … {len(args) - 1}", given=tuple(wrt), where=here()
-        )
+        expected = f"argument numbers 0 … {len(args) - 1}" if args else "a call with arguments"
+        raise ShapeError("wrt", expected=expected, given=tuple(wrt), where=here())
 
     def rebuild(gradients: list[Tensor]) -> Any:
         whole = _tree.unflatten(structures, gradients)

@@ -100,6 +100,8 @@ def test_wrong_losses(fn, kind, text):
 def test_wrong_argument_number():
     with pytest.raises(errors.ShapeError, match=r"0 … 0"):
         jpmhc.value_and_grad(lambda x: x.sum(), wrt=1)(X)
+    with pytest.raises(errors.ShapeError, match=r"expected a call with arguments, got \(0,\)"):
+        jpmhc.value_and_grad(lambda: jpmhc.full((), 1.0), wrt=0)()
 
 
 def test_integer_argument_has_no_gradient():
