@@ -10,6 +10,9 @@
 
 #include <algorithm>
 #include <cmath>
+#ifdef __SSE2__
+#include <immintrin.h>
+#endif
 
 using namespace jpmhc::spectral;
 
@@ -100,6 +103,7 @@ public:
   /// Solves at w. `t` holds a guess if `warm`, and the solution afterwards.
   bool solve(Complex w, bool warm, Vector &t);
 
+  /// Of the t that `solve` left, at its w.
   double getResidual() const { return residual; }
   int64_t getSweeps() const { return sweeps; }
   ChainMap &getMap() { return *map; }
@@ -114,7 +118,8 @@ private:
   void evaluate(Complex w, const Vector &t);
   bool iterate(Complex w, int64_t steps, double goal, Vector &t);
   bool accelerate(Complex w, int64_t steps, double goal, Vector &t);
-  bool newton(Complex w, Vector &t);
+  enum class Outcome { Converged, Settled, Astray };
+  Outcome newton(Complex w, Vector &t);
   bool descend(Complex w, Vector &t);
   void solveLinear(const Vector &right, double relative, Vector &out);
   void solveDense(const Vector &right, Vector &out);
@@ -161,6 +166,11 @@ bool PointSolver::isInside(const Vector &t) const {
     if (!(t[i].imag() <= kRounding * (1 + std::abs(t[i]))))
       return false;
   return true;
+}
+
+/// The largest change of an unknown, relative as residuals are.
+static double getDistance(const Vector &from, const Vector &to) {
+  return ((to - from).array().abs() / (1 + from.array().abs())).maxCoeff();
 }
 
 /// On the real axis outside the support t is real. Newton's method squares what
@@ -315,11 +325,15 @@ bool PointSolver::isRightBranch(Complex w, const Vector &t) {
 }
 
 /// Newton's method from t, shortened where it would leave the half plane.
-/// Stops where the residual no longer falls; true if it is small by then.
-bool PointSolver::newton(Complex w, Vector &t) {
+/// Stops where the residual no longer falls. Converged if it is small by then,
+/// settled if rounding keeps it from being: nothing helps there. Both only if
+/// the last step was short. Near an edge of the support the residual r is small
+/// on a real t where the equations have no real solution, but there steps are
+/// about as long as the root of r.
+PointSolver::Outcome PointSolver::newton(Complex w, Vector &t) {
   constexpr int kMostSteps = 25;
-  constexpr double kPerfect = 1e-13;
-  double best = HUGE_VAL;
+  constexpr double kPerfect = 1e-13, kRounding = 1e-6, kLongest = 1e3;
+  double best = HUGE_VAL, change = 0;
   int worse = 0;
   for (int i = 0; i < kMostSteps; ++i) {
     evaluate(w, t);
@@ -332,7 +346,7 @@ bool PointSolver::newton(Complex w, Vector &t) {
     }
     bool small = best < tolerance;
     if (best < kPerfect || (small && worse > 0) || worse > 4 ||
-        !std::isfinite(residual))
+        !std::isfinite(residual) || sweeps > options.maxSweeps)
       break;
     map->linearize();
     solveLinear(next - t, std::clamp(0.1 * residual, 1e-9, 1e-2), step);
@@ -343,17 +357,21 @@ bool PointSolver::newton(Complex w, Vector &t) {
         break;
     }
     if (!trial.allFinite() || !isInside(trial))
-      t = 0.5 * (t + next);
-    else
-      t = trial;
+      trial = 0.5 * (t + next);
+    change = getDistance(t, trial);
+    t = trial;
     if (w.imag() == 0)
       dropRounding(t);
   }
   if (!std::isfinite(best))
-    return false;
+    return Outcome::Astray;
   t = saved;
   residual = best;
-  return best < tolerance && isInside(t) && isRightBranch(w, t);
+  bool converged = best < tolerance && change <= std::sqrt(tolerance);
+  bool settled = best < kRounding && change <= kLongest * best;
+  if (!(converged || settled) || !isInside(t) || !isRightBranch(w, t))
+    return Outcome::Astray;
+  return converged ? Outcome::Converged : Outcome::Settled;
 }
 
 /// From nothing: straight at w, which mostly succeeds, else by continuation
@@ -361,16 +379,16 @@ bool PointSolver::newton(Complex w, Vector &t) {
 bool PointSolver::descend(Complex w, Vector &t) {
   t = Vector::Constant(size, Complex(0, -1));
   accelerate(w, 40, 1e-3, t);
-  if (newton(w, t))
-    return true;
+  if (Outcome found = newton(w, t); found != Outcome::Astray)
+    return found == Outcome::Converged;
   constexpr double kStart = 1.0, kLowest = 1e-9, kFirst = 0.3, kSmallest = 0.9;
   double height = std::max(w.imag(), kStart), factor = kFirst;
   t = Vector::Constant(size, Complex(0, -1));
   Complex at(w.real(), height);
   accelerate(at, 30, 1e-4, t);
-  if (!newton(at, t)) {
+  if (newton(at, t) != Outcome::Converged) {
     accelerate(at, 2000, 1e-8, t);
-    if (!newton(at, t))
+    if (newton(at, t) != Outcome::Converged)
       return false;
   }
   while (height > w.imag()) {
@@ -379,17 +397,17 @@ bool PointSolver::descend(Complex w, Vector &t) {
       lower = w.imag();
     Vector guess = t;
     at = Complex(w.real(), lower);
-    bool found = newton(at, guess);
-    if (!found && factor > kSmallest) {
+    Outcome found = newton(at, guess);
+    if (found == Outcome::Astray && factor > kSmallest) {
       guess = t;
       iterate(at, 2000, 1e-9, guess);
       found = newton(at, guess);
-      if (!found)
+      if (found == Outcome::Astray)
         return false;
     }
     if (sweeps > options.maxSweeps)
       return false;
-    if (!found) {
+    if (found == Outcome::Astray) {
       factor = std::sqrt(factor);
       continue;
     }
@@ -397,7 +415,7 @@ bool PointSolver::descend(Complex w, Vector &t) {
     height = lower;
     factor = std::max(factor * factor, 0.1);
   }
-  return true;
+  return residual < tolerance;
 }
 
 bool PointSolver::solve(Complex w, bool warm, Vector &t) {
@@ -408,9 +426,13 @@ bool PointSolver::solve(Complex w, bool warm, Vector &t) {
                ? iterate(w, options.maxSweeps, tolerance, t)
                : accelerate(w, options.maxSweeps, tolerance, t);
   }
-  if (warm && isInside(t) && newton(w, t))
-    return true;
-  return descend(w, t);
+  if (warm && isInside(t))
+    if (Outcome found = newton(w, t); found != Outcome::Astray)
+      return found == Outcome::Converged;
+  bool converged = descend(w, t);
+  if (!converged)
+    evaluate(w, t);
+  return converged;
 }
 
 void PointSolver::solveTangent(Complex w, const Vector &t, Vector &tangent) {
@@ -427,6 +449,21 @@ void PointSolver::solveTangent(Complex w, const Vector &t, Vector &tangent) {
 //===----------------------------------------------------------------------===//
 
 namespace {
+/// Counts denormal numbers as zero while it lives, where the processor can.
+/// Outside the support imaginary parts shrink to such numbers, which take many
+/// times as long as others.
+class FlushDenormals {
+#ifdef __SSE2__
+public:
+  FlushDenormals() : kept(_mm_getcsr()) { _mm_setcsr(kept | kFlushAndZero); }
+  ~FlushDenormals() { _mm_setcsr(kept); }
+
+private:
+  static constexpr unsigned kFlushAndZero = 0x8040;
+  unsigned kept;
+#endif
+};
+
 /// Writes one point's results in the units of the model as it was given.
 class Writer {
 public:
@@ -492,6 +529,7 @@ Status jpmhc::spectral::solveChain(const ChainModel &model, int64_t count,
   int64_t size = 2 * model.getDepth();
   double scale = model.getScale(model.getDepth());
   auto solveChunk = [&](int64_t lo, int64_t hi, Progress &progress) {
+    [[maybe_unused]] FlushDenormals flush;
     PointSolver solver(model, options, progress);
     Vector t(size), before, guess;
     bool warm = false, two = false;

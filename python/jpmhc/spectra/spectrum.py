@@ -31,8 +31,14 @@ _PANELS, _ORDER = (24, 48, 96, 192), 10
 _LOWEST = 1e-9
 #: Rounding of an interval's mass: quantiles that close to a gap's mass are at its lower side.
 _MASS_ROUNDING = 1e-9
-#: Most sweeps for a point; a point that takes more is one that rounding keeps from converging.
-_SWEEPS = 2000
+#: Most sweeps for a point, and for one of a shallow product `_SWEEPS_LAYERS` over the depth; a
+#: point that takes more is one that rounding keeps from converging.
+_SWEEPS, _SWEEPS_LAYERS = 1000, 20000
+#: Residual of a point that counts: rounding keeps some points of deep products from the solver's
+#: own tolerance, and where it does harm, mass and mean square show it.
+_RESIDUAL = 1e-6
+#: Points that are solved at once, from the largest down, while looking for the support.
+_BLOCK = 20
 #: Range of the variable u of `Interval`; at its ends s is within 1e-14 of the interval's ends.
 _RANGE = 3.0
 
@@ -48,7 +54,7 @@ class Edge:
     Attributes:
         location: the singular value.
         kind: "soft": the density begins like a square root; "hard": at zero, which singular
-            values cannot cross; "unresolved": somewhere below 1e-9 √m₁, given as 0; "other":
+            values cannot cross; "unresolved": below what is resolved, given as 0; "other":
             another behaviour, such as where two intervals touch.
         error: the distance to a second estimate, from the slope of G outside the support (1/G′²
             vanishes linearly at a square root); the bisection's width for other kinds.
@@ -132,8 +138,10 @@ class Spectrum:
         zero_mass: mass of the atom at 0, exact from ranks.
         atoms: (location, mass) of each atom, in order; with noise there is at most that at 0.
         intervals: connected parts of the continuous support, in order.
-        unresolved_mass: of singular values above 0 but below 1e-9 √m₁, as deep products have them;
-            known exactly, though not where it lies.
+        unresolved_mass: of singular values above 0 but below what is resolved, as deep products
+            have them; known exactly, though not where it lies.
+        resolved_from: below this singular value rounding hides the spectrum; 0 where it is seen
+            down to 1e-9 √m₁.
         moments: float64 [4], m_k = lim (1/N) tr (JᵀJ)ᵏ, by a contour around the support.
         moment_error: relative distance of m₁ from its exact recursion.
         mass_error: |total mass − 1|; None where a hard edge lets the density diverge at 0 and the
@@ -150,7 +158,7 @@ class Spectrum:
         self._solved = automatic.scalar_layers(layers) if scalar else layers
         self.intervals: list[Interval] = []
         self.mass_error: float | None = 0.0
-        self.unresolved_mass = 0.0
+        self.unresolved_mass = self.resolved_from = 0.0
         self.mean_square_error = self.moment_error = self._mean_square = 0.0
         if not layers.sigma2.any():
             self._take_atoms()
@@ -215,7 +223,7 @@ class Spectrum:
 
     @property
     def smallest(self) -> float:
-        """The lower end of the support; 0 where that lies below 1e-9 √m₁."""
+        """The lower end of the support; 0 where that lies below what is resolved."""
         ends = [location for location, _ in self.atoms]
         if self.unresolved_mass > 0:
             return 0.0
@@ -223,29 +231,34 @@ class Spectrum:
 
     @property
     def condition_number(self) -> float:
-        """largest / smallest; infinite where the support reaches below 1e-9 √m₁."""
+        """largest / smallest; infinite where the support reaches below what is resolved."""
         return self.largest / self.smallest if self.smallest > 0 else float("inf")
 
     # ------------------------------------------------------------------ solving
 
-    def _solve(self, s: NDArray) -> tuple[NDArray, NDArray, NDArray]:
-        """t₀, its slope, and convergence at s + i0."""
+    def _solve(self, s: NDArray, chunk: int = 25) -> tuple[NDArray, NDArray]:
+        """t₀ at s + i0, and whether it is known there."""
+        found = self._run(s, [], chunk)
+        t, residual = found["value"], found["residual"]
+        # Rounding leaves an imaginary part of about the residual where t₀ is real.
+        rounding = 100 * residual * (np.abs(t) + 1 / self._root)
+        t = np.where(-t.imag > rounding, t, t.real)
+        return t.reshape(s.shape), (residual < _RESIDUAL).reshape(s.shape)
+
+    def _slope(self, s: NDArray) -> NDArray:
+        """dt₀/ds at points outside the support."""
+        return self._run(s, ["slope"])["slope"].real.reshape(s.shape)
+
+    def _run(self, s: NDArray, wanted: list[str], chunk: int = 25) -> dict[str, NDArray]:
+        # From the largest down: the smaller, the harder to solve without a good start.
+        order = np.argsort(-s, axis=None)
+        points = s.ravel()[order].astype(complex)
+        most = max(_SWEEPS, _SWEEPS_LAYERS // self.layers.depth)
         found = self._solved.chain.solve(
-            np.ascontiguousarray(s.ravel().astype(complex)),
-            None,
-            "newton",
-            0.0,
-            _SWEEPS,
-            25,
-            ["slope"],
-            self._progress,
+            points, None, "newton", 0.0, most, chunk, wanted, self._progress
         )
-        shape = s.shape
-        return (
-            found["value"].reshape(shape),
-            found["slope"].reshape(shape),
-            found["converged"].reshape(shape),
-        )
+        back = np.argsort(order)
+        return {name: values[back] for name, values in found.items()}
 
     def _take_atoms(self) -> None:
         """Without noise J is the product of its mixers."""
@@ -263,14 +276,12 @@ class Spectrum:
         self.moments = np.array([np.mean(values ** (2 * k)) for k in range(1, 5)])
 
     def _find_support(self) -> list[tuple[Edge, Edge]]:
-        s = self._grid()
-        t, _, converged = self._solve(s)
-        s, t = s[converged], t[converged]
+        s, t = self._search(self._grid())
         for _ in range(40):
             extra = _suspects(s, t, self._is_inside(t))
             if not extra.size:
                 break
-            found, _, converged = self._solve(extra)
+            found, converged = self._solve(extra)
             s = np.concatenate([s, extra[converged]])
             t = np.concatenate([t, found[converged]])
             order = np.argsort(s)
@@ -288,7 +299,7 @@ class Spectrum:
         else:
             # Below the lowest point t₀ is that of so much mass at 0.
             self.unresolved_mass = max(float(s[0] * t[0].real) - self.zero_mass, 0.0)
-            if self.unresolved_mass < 1e-7:
+            if self.unresolved_mass < _RESIDUAL:
                 self.unresolved_mass = 0.0
         if inside[-1]:
             last = [Edge(float(s[-1]), "other", float(s[-1]))]
@@ -297,6 +308,19 @@ class Spectrum:
         begin = self._edges(starts, -1.0, _room(starts, ordered))
         finish = self._edges(ends, 1.0, _room(ends, ordered))
         return list(zip(first + begin, finish + last, strict=True))
+
+    def _search(self, grid: NDArray) -> tuple[NDArray, NDArray]:
+        """s and t₀ from the top of the grid down to where rounding hides all."""
+        s, t = [], []
+        for stop in range(len(grid), 0, -_BLOCK):
+            block = grid[max(stop - _BLOCK, 0) : stop]
+            found, converged = self._solve(block, _BLOCK // 2)
+            if s and 2 * converged.sum() < len(block):
+                self.resolved_from = float(s[-1][0])
+                break
+            s.append(block[converged])
+            t.append(found[converged])
+        return np.concatenate(s[::-1]), np.concatenate(t[::-1])
 
     @property
     def _root(self) -> float:
@@ -328,14 +352,17 @@ class Spectrum:
         return np.unique(grid)
 
     def _bisect(self, low: NDArray, high: NDArray) -> NDArray:
-        """The ends of the support between pairs of points, as points just outside of it."""
+        """The ends of the support between pairs of points, as points just outside of it.
+
+        Each point is solved from nothing: a real start may stay real a little inside.
+        """
         low, high = low.copy(), high.copy()
-        low_inside = self._is_inside(self._solve(low)[0])
+        low_inside = self._is_inside(self._solve(low, 1)[0])
         while (high - low > 1e-12 * high).any():
             middle = (low + high) / 2
             if ((middle == low) | (middle == high)).all():
                 break
-            same = self._is_inside(self._solve(middle)[0]) == low_inside
+            same = self._is_inside(self._solve(middle, 1)[0]) == low_inside
             low, high = np.where(same, middle, low), np.where(same, high, middle)
         return np.where(low_inside, high, low)
 
@@ -351,8 +378,8 @@ class Spectrum:
     def _kinds(self, edge: NDArray, direction: float, room: NDArray) -> list[str]:
         """From the exponent with which the density begins."""
         step = 1e-5 * room
-        near = np.abs(self._solve(edge - direction * step)[0].imag)
-        far = np.abs(self._solve(edge - 4 * direction * step)[0].imag)
+        near = np.abs(self._solve(edge - direction * step, 1)[0].imag)
+        far = np.abs(self._solve(edge - 4 * direction * step, 1)[0].imag)
         with np.errstate(divide="ignore", invalid="ignore"):
             exponent = np.log(far / near) / np.log(4)
         return ["soft" if abs(x - 0.5) < 0.05 else "other" for x in exponent]
@@ -363,7 +390,7 @@ class Spectrum:
         y = []
         for factor in (1.0, 2.0, 4.0):
             with np.errstate(divide="ignore", invalid="ignore"):
-                slope = self._solve(edge + direction * factor * distance)[1].real
+                slope = self._slope(edge + direction * factor * distance)
                 y.append(1 / slope**2)
         # y = a d + b d^(3/2) + c d² in the true distance d; three points and the unknown edge:
         # secants with the half-power removed once.
@@ -392,11 +419,14 @@ class Spectrum:
         centres = -_RANGE + half * (2 * np.arange(panels) + 1)
         u = centres[:, None] + half * nodes
         s, slope = _position(u, lower.location, upper.location)
-        t, _, converged = self._solve(s)
+        t, converged = np.zeros(s.shape, complex), np.zeros(s.shape, bool)
+        seen = s >= self.resolved_from
+        t[seen], converged[seen] = self._solve(s[seen])
         t = np.where(converged, t, 0)
         density = np.maximum(-2 / np.pi * t.imag, 0) * slope
         # Near a hard edge the mass is what is missing above it (see `Spectrum.mass_error`).
-        converged |= (s < 1e-5 * self._root) & (lower.location == 0)
+        hidden = np.maximum(self.resolved_from, 1e-5 * self._root)
+        converged |= (s < hidden) & (lower.location == 0)
         if not converged.all():
             warnings.warn(
                 f"{(~converged).sum()} of {s.size} nodes of the density between "
