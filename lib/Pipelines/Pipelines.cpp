@@ -82,6 +82,7 @@ void jpmhc::buildToKernelsPipeline(OpPassManager &pm) {
   pm.addPass(createDropEmpty());
   pm.addNestedPass<func::FuncOp>(createFuseRows());
   pm.addNestedPass<func::FuncOp>(createFuseTiles());
+  pm.addNestedPass<func::FuncOp>(createShareScratch());
   pm.addPass(createPlanMemory());
   pm.addPass(createSimplifyKernels());
   pm.addPass(createOutlineKernels());

@@ -7,10 +7,14 @@
 #include "llvm/Support/raw_ostream.h"
 #include <atomic>
 
+/// Names of kernels grow with what was fused; names of files may not.
+static constexpr size_t kLongestName = 150;
+
 /// `what` as part of a file's name.
 static std::string fileNameOf(llvm::StringRef what) {
   static std::atomic<unsigned> count{0};
-  std::string name = llvm::formatv("{0,0+4}-{1}.mlir", count++, what);
+  std::string name =
+      llvm::formatv("{0,0+4}-{1}.mlir", count++, what.take_front(kLongestName));
   for (char &c : name)
     if (!llvm::isAlnum(c) && c != '.' && c != '_')
       c = '-';

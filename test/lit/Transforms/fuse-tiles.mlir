@@ -129,3 +129,52 @@ func.func @preparation(%x: memref<512x8xf32>, %w: memref<8xf32>, %out: memref<51
   return
 }
 }
+
+// -----
+
+// Two preparations that compute the same become one; one of another parameter stays.
+// CHECK-LABEL: @same_preparation
+// CHECK: %[[P:.*]] = memref.alloc() : memref<8xf32>
+// CHECK: memref.load %arg1
+// CHECK: memref.store %{{.*}}, %[[P]]
+// CHECK: jpmhc.prepares
+// CHECK: memref.load %arg2
+// CHECK: jpmhc.prepares
+// CHECK-NOT: jpmhc.prepares
+// CHECK: memref.load %[[P]]
+// CHECK: memref.load %[[P]]
+// CHECK: return
+module attributes {jpmhc.target = #jpmhc.target<cpu, chip = "native", lanes = 16>} {
+func.func @same_preparation(%x: memref<512x8xf32>, %w: memref<8xf32>, %v: memref<8xf32>, %out: memref<512x8xf32>, %other: memref<512x8xf32>) {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %c8 = arith.constant 8 : index
+  %c512 = arith.constant 512 : index
+  %p = memref.alloc() : memref<8xf32>
+  scf.parallel (%r) = (%c0) to (%c8) step (%c1) {
+    %0 = memref.load %w[%r] : memref<8xf32>
+    memref.store %0, %p[%r] : memref<8xf32>
+  } {jpmhc.kernel = "layout", jpmhc.prepares}
+  scf.parallel (%r) = (%c0) to (%c512) step (%c1) {
+    %0 = memref.load %p[%c0] : memref<8xf32>
+    memref.store %0, %out[%r, %c0] : memref<512x8xf32>
+  } {jpmhc.kernel = "first"}
+  %q = memref.alloc() : memref<8xf32>
+  scf.parallel (%r) = (%c0) to (%c8) step (%c1) {
+    %0 = memref.load %v[%r] : memref<8xf32>
+    memref.store %0, %q[%r] : memref<8xf32>
+  } {jpmhc.kernel = "layout", jpmhc.prepares}
+  %s = memref.alloc() : memref<8xf32>
+  scf.parallel (%r) = (%c0) to (%c8) step (%c1) {
+    %0 = memref.load %w[%r] : memref<8xf32>
+    memref.store %0, %s[%r] : memref<8xf32>
+  } {jpmhc.kernel = "layout", jpmhc.prepares}
+  scf.parallel (%r) = (%c0) to (%c512) step (%c1) {
+    %0 = memref.load %s[%c0] : memref<8xf32>
+    %1 = memref.load %q[%c0] : memref<8xf32>
+    %2 = arith.addf %0, %1 : f32
+    memref.store %2, %other[%r, %c0] : memref<512x8xf32>
+  } {jpmhc.kernel = "second"}
+  return
+}
+}

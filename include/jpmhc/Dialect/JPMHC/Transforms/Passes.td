@@ -119,6 +119,17 @@ def FuseTiles : Pass<"jpmhc-fuse-tiles", "::mlir::func::FuncOp"> {
   let statistics = [Statistic<"merged", "loops-merged", "loops merged into an earlier one">];
 }
 
+def ShareScratch : Pass<"jpmhc-share-scratch", "::mlir::func::FuncOp"> {
+  let summary = "let stack buffers that are never in use at once share memory";
+  let description = [{
+    Within a block, a `memref.alloca` whose last use comes before another's first one gives its memory to it. A loop that
+    has been fused from many walks over the same few buffers then, which stay in a cache. Buffers in use at the same time
+    keep allocations of their own, so that they are known not to alias. Small buffers are left alone.
+  }];
+  let dependentDialects = ["::mlir::memref::MemRefDialect", "::mlir::arith::ArithDialect"];
+  let statistics = [Statistic<"shared", "buffers-shared", "buffers that took another's memory">];
+}
+
 def PlanMemory : Pass<"jpmhc-plan-memory", "::mlir::ModuleOp"> {
   let summary = "place every temporary of a step in one arena";
   let description = [{
