@@ -121,7 +121,12 @@ struct FuseElementwisePass
     // Upstream's own fusion is left out; the rest tidies up.
     linalg::populateElementwiseOpsFusionPatterns(
         patterns, [](OpOperand *) { return false; });
-    if (failed(applyPatternsGreedily(getOperation(), std::move(patterns))))
+    // From the top: a value of several users has become as long as it is before
+    // one of them asks whether to compute it again.
+    GreedyRewriteConfig config;
+    config.setUseTopDownTraversal(true);
+    if (failed(
+            applyPatternsGreedily(getOperation(), std::move(patterns), config)))
       return signalPassFailure();
     privatize(getOperation());
     privatize(getOperation()); // a fill's own empty, shared by the clones
