@@ -371,6 +371,20 @@ def test_panel_holds_theory_against_samples(small_panel):
     assert "bistochastic" in small_panel.text()
 
 
+def test_panel_tells_its_progress_within_a_cell():
+    told = []
+    mixers = {"identity": np.eye(2)}
+    spectra.panel(
+        samples=10,
+        channels=2,
+        mixers=mixers,
+        depths=[1, 2],
+        points=9,
+        progress=lambda *pair: told.append(pair),
+    )
+    assert told == [(k, 40) for k in range(1, 41)]
+
+
 def test_panel_is_written_and_reproducible(small_panel, tmp_path):
     small_panel.write(tmp_path / "panel")
     names = sorted(path.name for path in (tmp_path / "panel").iterdir())

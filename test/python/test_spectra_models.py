@@ -61,7 +61,16 @@ def test_mixers_of_a_checkpoint(tmp_path, capsys):
 
 
 def test_laboratory(tmp_path):
-    found = spectra.mixers(["birkhoff", "stiefel", "identity"], n=3, depth=12, draws=20)
+    told = []
+    found = spectra.mixers(
+        ["birkhoff", "stiefel", "identity"],
+        n=3,
+        depth=12,
+        draws=20,
+        progress=lambda *pair: told.append(pair),
+    )
+    # Three rounds of Sinkhorn, four ways of Cayley's, the identity, and two measurements.
+    assert told == [(k, 10) for k in range(1, 11)]
     variants = {variant.name: variant for variant in found.variants}
     product = np.eye(3)
     for mixer in spectra.draw_mixers("birkhoff", 3, 240, rounds=20)[:12]:

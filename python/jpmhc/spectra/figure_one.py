@@ -269,7 +269,7 @@ def panel(
         samples: of the Monte Carlo, and as many again for the noise floor.
         points: of the theory's curve.
         seed: of the samples; the others have the next one.
-        progress: called with cells done and all.
+        progress: called with samples drawn and all, those of the floor counted.
 
     Raises:
         ConfigError, ShapeError, DTypeError: an option does not fit.
@@ -284,10 +284,20 @@ def panel(
     for depth in depths:
         for name, mixer in checked.items():
             layers = np.stack([mixer] * depth)
-            cells.append(_cell(name, layers, noise / depth, channels, samples, points, seed))
-            if progress:
-                progress(len(cells), len(mixers) * len(depths))
+            told = _reporting(progress, len(cells), len(mixers) * len(depths))
+            cells.append(_cell(name, layers, noise / depth, channels, samples, points, seed, told))
     return Panel(cells, channels, samples, seed, noise)
+
+
+def _reporting(
+    progress: Callable[[int, int], None] | None, cell: int, cells: int
+) -> list[Callable[[int, int], None] | None]:
+    """What the two Monte Carlo runs of a cell call."""
+
+    def part(number: int) -> Callable[[int, int], None]:
+        return lambda done, all_: progress((2 * cell + number) * all_ + done, 2 * cells * all_)
+
+    return [part(0), part(1)] if progress else [None, None]
 
 
 def _cell(
@@ -298,6 +308,7 @@ def _cell(
     samples: int,
     points: int,
     seed: int,
+    progress: Sequence[Callable[[int, int], None] | None],
 ) -> Cell:
     def density(s: np.ndarray, eta: float) -> np.ndarray:
         return singular_value_density(layers, sigma2, s, eta)
@@ -306,8 +317,10 @@ def _cell(
         return _scalar_density(layers[0], sigma2, len(layers), s, eta)
 
     sampled, other = (
-        monte_carlo(layers, sigma2, channels=channels, samples=samples, seed=number)
-        for number in (seed, seed + 1)
+        monte_carlo(
+            layers, sigma2, channels=channels, samples=samples, seed=seed + k, progress=progress[k]
+        )
+        for k in (0, 1)
     )
     eta = _WIDTHS[len(layers) >= _DEEP]
     s = np.linspace(0, sampled.edges[-1], points + 1)[1:]

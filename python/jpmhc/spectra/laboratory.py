@@ -291,7 +291,7 @@ def mixers(
         noise: Lσ² of the layers that gradients pass.
         channels: p of the gradients.
         seed: an integer ≥ 0.
-        progress: called with variants done and all.
+        progress: called with parts done and all: the variants, and the errors of the projections.
 
     Raises:
         ConfigError: a name is unknown (with the nearest known one) or a number out of range.
@@ -314,18 +314,13 @@ def mixers(
         drawn = drawn.reshape(draws, depth, n, n)
         variants.append(_variant(name, parameters, drawn, noise / depth, channels, seed))
         if progress:
-            progress(len(variants), len(wanted))
-    return Laboratory(
-        n,
-        depth,
-        draws,
-        scale,
-        noise / depth,
-        seed,
-        variants,
-        _sinkhorn_errors(n, seed) if "birkhoff" in names else {},
-        _cayley_errors(n, seed) if "stiefel" in names else {},
-    )
+            progress(len(variants), len(wanted) + 2)
+    errors = []
+    for name, measure in (("birkhoff", _sinkhorn_errors), ("stiefel", _cayley_errors)):
+        errors.append(measure(n, seed) if name in names else {})
+        if progress:
+            progress(len(variants) + len(errors), len(wanted) + 2)
+    return Laboratory(n, depth, draws, scale, noise / depth, seed, variants, *errors)
 
 
 def _variant(
