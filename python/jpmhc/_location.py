@@ -68,6 +68,8 @@ def _is_internal(code: CodeType) -> bool:
     if known is None:
         path = os.path.abspath(name)
         known = path.startswith(_PACKAGE) and not path.startswith(_USERS)
+        # A command that is run by `python -m` has no user but the interpreter.
+        known = known or name == "<frozen runpy>"
         _internal[name] = known
     return known
 

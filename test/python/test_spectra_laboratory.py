@@ -617,6 +617,16 @@ def test_files_are_written_all_or_none(tmp_path):
     assert not (tmp_path / "fresh").exists()
 
 
+def test_a_folder_that_cannot_be_is_said_before_anything_is_computed(tmp_path, capsys):
+    (tmp_path / "file").write_text("kept")
+    for place in ("file", "file/below"):
+        # The search would take minutes.
+        arguments = ["generating-sets", "8", "5", "--proposals", "1000000"]
+        assert cli.main([*arguments, "--quiet", "-o", str(tmp_path / place)]) == 1
+        assert "expected a folder" in capsys.readouterr().err
+    assert (tmp_path / "file").read_text() == "kept"
+
+
 def test_json_and_csv():
     content = {"z": np.array([1 + 2j]), "bad": np.array([np.nan, np.inf]), "n": np.int64(3)}
     read = json.loads(output.json_bytes("kind", content))

@@ -86,6 +86,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run a subcommand and return the exit code."""
     options = parser().parse_args(arguments)
     try:
+        if options.output is not None:
+            output.check_folder(options.output)
         report = _run(options)
         if options.output is not None:
             paths = output.write_files(options.output, report.files())

@@ -138,6 +138,22 @@ def picture_bytes(figure: Any, kind: str) -> bytes:
     return buffer.getvalue()
 
 
+def check_folder(folder: str | os.PathLike) -> None:
+    """Whether a folder can be made or written to, as far as that shows before anything is written.
+
+    Raises:
+        OutputError: it or what it would lie in is no folder, or not ours to write to.
+    """
+    there = Path(folder).absolute()
+    while not os.path.lexists(there):
+        there = there.parent
+    if not there.is_dir():
+        raise OutputError("cannot write the results", expected="a folder", given=there)
+    if not os.access(there, os.W_OK | os.X_OK):
+        given = "no permission to write"
+        raise OutputError("cannot write the results", given=given, where=there)
+
+
 def write_files(folder: str | os.PathLike, files: Mapping[str, bytes]) -> list[Path]:
     """Write files into a folder, which is made if need be: all of them or none.
 
