@@ -526,6 +526,31 @@ def test_command_solves(tmp_path, capsys):
         assert capsys.readouterr().err.startswith("error: ")
 
 
+def test_command_says_edges_and_quantiles(tmp_path, capsys):
+    arguments = ["spectrum", "--mixer", "gaussian", "--depth", "2", "--sigma2", "0.025", "--quiet"]
+    assert cli.main([*arguments, "-o", str(tmp_path / "out")]) == 0
+    assert capsys.readouterr().out.count("soft") == 8
+    assert sorted(p.suffix for p in (tmp_path / "out").iterdir()) == [
+        ".csv", ".json", ".png", ".svg",
+    ]  # fmt: skip
+    assert cli.main([*arguments, "--json", "--quantiles", "0.5", "--below", "0.1"]) == 0
+    content = json.loads(capsys.readouterr().out)
+    assert len(content["intervals"]) == 4 and content["condition_number"] > 41
+    assert content["quantiles"]["0.5"] == pytest.approx(0.5302681, abs=1e-6)
+    for wrong in (["--quantiles", "2"], ["--below", "nan"]):
+        assert cli.main([*arguments, *wrong]) == 1
+        assert capsys.readouterr().err.startswith("error: --")
+
+
+def test_command_explains(capsys):
+    arguments = ["--mixer", "gaussian", "--depth", "2", "--quiet", "--explain"]
+    assert cli.main(["greens-function", *arguments, "--z", "1+0.1j"]) == 0
+    assert "only the block chain is exact" in capsys.readouterr().out
+    assert cli.main(["singular-value-density", *arguments, "--json"]) == 0
+    content = json.loads(capsys.readouterr().out)
+    assert content["method"] == "chain" and content["error"] < 1e-6
+
+
 def test_command_works_without_the_compiler(tmp_path):
     package = pathlib.Path(spectra.__file__).resolve().parents[1]
     shutil.copytree(package, tmp_path / "jpmhc", ignore=shutil.ignore_patterns("*.so"))

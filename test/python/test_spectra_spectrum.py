@@ -150,6 +150,13 @@ def test_deep_products_are_resolved_as_far_as_rounding_lets_them():
     assert found.quantile(0.5) == 0 and found.condition_number == np.inf
 
 
+def test_progress_goes_from_0_to_100_once():
+    told = []
+    spectra.spectrum([STOCHASTIC] * 2, 0.025, progress=lambda *pair: told.append(pair))
+    percents = [done for done, total in told if total == 100]
+    assert len(percents) == len(told) and percents == sorted(percents) and percents[-1] == 100
+
+
 def test_points_that_rounding_keeps_from_converging_count_where_they_are_good_enough():
     singular = STOCHASTIC.copy()
     singular[3] = singular[2]

@@ -174,6 +174,29 @@ def singular_value_density(
     Raises:
         ShapeError, ConfigError, DTypeError: as `greens_function`; a negative s; η ≤ 0.
     """
+    density, solution = solve_density(
+        mixers, sigma2, s, eta, method=method, check=explain, progress=progress
+    )
+    if explain:
+        print(solution)
+    solvers.warn_of_failures(solution.converged, np.asarray(s, np.float64))
+    return density
+
+
+def solve_density(
+    mixers: Sequence[ArrayLike],
+    sigma2: ArrayLike,
+    s: ArrayLike,
+    eta: float,
+    *,
+    method: str = "auto",
+    check: bool = True,
+    progress: Progress | None = None,
+) -> tuple[NDArray[np.float64], Solution]:
+    """The density, and the Green's function with everything that is known about its accuracy.
+
+    Arguments and errors are those of `singular_value_density`, `check` is as for `solve`.
+    """
     s = points(s, "s", dtype=np.float64)
     if (s < 0).any():
         raise ConfigError("s", expected="singular values ≥ 0", given=float(s.min()))
@@ -187,8 +210,5 @@ def singular_value_density(
     # At s = 0 the square lies on the negative axis; its neighbour above has the same density.
     z = w**2
     z = np.where(z.imag > 0, z, z.real + 1j * np.finfo(float).tiny)
-    solution = solve(mixers, sigma2, z, method=method, check=explain, progress=progress)
-    if explain:
-        print(solution)
-    solvers.warn_of_failures(solution.converged, s)
-    return -2 / np.pi * (w * solution.value).imag
+    solution = solve(mixers, sigma2, z, method=method, check=check, progress=progress)
+    return -2 / np.pi * (w * solution.value).imag, solution

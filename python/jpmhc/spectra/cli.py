@@ -198,6 +198,22 @@ def _add_greens(sub: argparse.ArgumentParser) -> None:
     sub.add_argument(
         "--z", type=_complex, nargs="+", required=True, help="points such as 0.5+0.05j"
     )
+    _add_explain(sub)
+
+
+def _add_explain(sub: argparse.ArgumentParser) -> None:
+    sub.add_argument(
+        "--explain", action="store_true", help="say which solver was taken, why, and how far off"
+    )
+
+
+def _explained(solution: Any, options: argparse.Namespace) -> tuple[str, dict[str, Any]]:
+    """What --explain adds to the text and to the JSON object."""
+    if not options.explain:
+        return "", {}
+    names = ("method", "reason", "error", "second")
+    about = {name: getattr(solution, name) for name in names}
+    return f"\n{solution}", {**about, "residual": float(solution.residual.max(initial=0))}
 
 
 def _complex(text: str) -> complex:
@@ -208,17 +224,20 @@ def _complex(text: str) -> complex:
 
 
 def _run_greens(options: argparse.Namespace, progress: Callable[[int, int], None] | None) -> Report:
-    from jpmhc.spectra import greens_function
+    from jpmhc.spectra import solve, solvers
 
     mixers, sigma2 = _mixers(options)
     z = np.array(options.z)
-    g = greens_function(mixers, sigma2, z, progress=progress)
+    solution = solve(mixers, sigma2, z, check=options.explain, progress=progress)
+    solvers.warn_of_failures(solution.converged, z)
+    g = solution.value
+    more, about = _explained(solution, options)
     rows = [[str(a), b.real, b.imag] for a, b in zip(options.z, g, strict=True)]
     text = "\n".join(f"G{a} = {b:.12f}" for a, b in zip(options.z, g, strict=True))
     return Report(
         "greens-function",
-        text,
-        {"z": z, "g": g, "layers": len(mixers), "sigma2": sigma2},
+        text + more,
+        {"z": z, "g": g, "layers": len(mixers), "sigma2": sigma2, **about},
         lambda: {"greens-function.csv": output.csv_bytes(["z", "re", "im"], rows)},
         bool(np.isfinite(g).all()),
     )
@@ -229,19 +248,23 @@ def _add_density(sub: argparse.ArgumentParser) -> None:
     sub.add_argument("--points", type=int, default=400, help="of the curve")
     sub.add_argument("--largest", type=float, default=2.0, help="singular value of the last point")
     sub.add_argument("--eta", type=float, default=1e-3, help="smoothing")
+    _add_explain(sub)
 
 
 def _run_density(
     options: argparse.Namespace, progress: Callable[[int, int], None] | None
 ) -> Report:
-    from jpmhc.spectra import singular_value_density
+    from jpmhc.spectra import automatic, solvers
 
     if options.points < 2 or not options.largest > 0:
         expected = "--points of at least 2 and --largest above 0"
         raise ConfigError("curve", expected=expected, given=(options.points, options.largest))
     mixers, sigma2 = _mixers(options)
     s = np.linspace(0, options.largest, options.points + 1)[1:]
-    density = singular_value_density(mixers, sigma2, s, options.eta, progress=progress)
+    density, solution = automatic.solve_density(
+        mixers, sigma2, s, options.eta, check=options.explain, progress=progress
+    )
+    solvers.warn_of_failures(solution.converged, s)
     mass = float(np.sum(0.5 * (density[1:] + density[:-1]) * np.diff(s)))
     text = (
         f"{len(mixers)} layers, {options.points} points up to {options.largest:g}: mass {mass:.4f}"
@@ -249,6 +272,7 @@ def _run_density(
     if np.isfinite(density).any():
         most = int(np.nanargmax(density))
         text += f", largest density {density[most]:.4f} at {s[most]:.4f}"
+    more, about = _explained(solution, options)
 
     def files() -> dict[str, bytes]:
         title = f"Singular values of {len(mixers)} layers, η = {options.eta:g}"
@@ -261,7 +285,78 @@ def _run_density(
 
     content = {"s": s, "density": density, "eta": options.eta, "mass": mass, "sigma2": sigma2}
     converged = bool(np.isfinite(density).all())
-    return Report("singular-value-density", text, content, files, converged)
+    return Report("singular-value-density", text + more, {**content, **about}, files, converged)
+
+
+def _add_spectrum(sub: argparse.ArgumentParser) -> None:
+    _add_mixers(sub)
+    add = sub.add_argument
+    add("--quantiles", type=float, nargs="+", default=[0.01, 0.25, 0.5, 0.75, 0.99], metavar="P")
+    add("--below", type=float, nargs="+", default=[1e-3, 1e-2, 1e-1], metavar="EPSILON",
+        help="fractions of singular values up to these")  # fmt: skip
+
+
+def _run_spectrum(
+    options: argparse.Namespace, progress: Callable[[int, int], None] | None
+) -> Report:
+    from jpmhc.spectra import spectrum
+
+    mixers, sigma2 = _mixers(options)
+    if not all(0 < p <= 1 for p in options.quantiles):
+        raise ConfigError("--quantiles", expected="parts in (0, 1]", given=options.quantiles)
+    if not all(0 <= s < np.inf for s in options.below):
+        raise ConfigError("--below", expected="singular values ≥ 0", given=options.below)
+    found = spectrum(mixers, sigma2, progress=progress)
+    quantiles, below = found.quantile(options.quantiles), found.fraction_below(options.below)
+    rows = [
+        [f"{at:.10g}", f"{at:.10g}", "atom", "atom", f"{mass:.8f}", None]
+        for at, mass in found.atoms
+    ] + [
+        [f"{i.lower.location:.10g}", f"{i.upper.location:.10g}", i.lower.kind, i.upper.kind,
+         f"{i.mass:.8f}", f"{max(i.lower.error, i.upper.error):.0e}"]
+        for i in found.intervals
+    ]  # fmt: skip
+    parts = [
+        output.table(["from", "to", "edge", "edge", "mass", "edges' error"], rows),
+        output.table(
+            ["moment", "of squares"],
+            [[f"m{k + 1}", f"{m:.10g}"] for k, m in enumerate(found.moments)],
+        ),
+        output.table(
+            ["part", "singular value"],
+            [[f"{p:g}", f"{s:.6g}"] for p, s in zip(options.quantiles, quantiles, strict=True)],
+        ),
+        output.table(
+            ["up to", "part"],
+            [[f"{s:g}", f"{p:.6f}"] for s, p in zip(options.below, below, strict=True)],
+        ),
+        f"condition number {found.condition_number:.6g}; mass at 0 {found.zero_mass:.6f}, above it "
+        f"but unresolved {found.unresolved_mass:.6f} (below {found.resolved_from:.1e})\n"
+        f"checks: m1 off by {found.moment_error:.0e}, mean square by {found.mean_square_error:.0e}"
+        + ("" if found.mass_error is None else f", mass by {found.mass_error:.0e}"),
+    ]
+    content = {
+        **found.as_dict(),
+        "quantiles": dict(zip(map(str, options.quantiles), quantiles, strict=True)),
+        "fraction_below": dict(zip(map(str, options.below), below, strict=True)),
+        "layers": len(mixers),
+        "sigma2": sigma2,
+    }
+
+    def files() -> dict[str, bytes]:
+        s = np.linspace(0, 1.05 * found.largest, 1001)[1:]
+        density = found.density(s)
+        figure = _curve_figure(
+            f"Singular values of {len(mixers)} layers, nothing smoothed",
+            s, {"density": density}, "singular value",
+        )  # fmt: skip
+        return {
+            **_pictures("spectrum", figure),
+            "spectrum.csv": output.csv_bytes(["s", "density"], list(zip(s, density, strict=True))),
+            "spectrum.json": output.json_bytes("spectrum", content),
+        }
+
+    return Report("spectrum", "\n\n".join(parts), content, files)
 
 
 def _add_monte_carlo(sub: argparse.ArgumentParser) -> None:
@@ -507,7 +602,8 @@ _COMMANDS = (
         "Green's function of JᵀJ at complex points",
         "  jpmhc-spectra greens-function --mixer bistochastic --depth 2 --sigma2 0.025 "
         "--z 0.5+0.05j\n"
-        "  jpmhc-spectra greens-function --mixer mixers.npy --z 1+0.1j 2+0.1j --json",
+        "  jpmhc-spectra greens-function --mixer mixers.npy --z 1+0.1j 2+0.1j --json\n"
+        "  jpmhc-spectra greens-function --mixer gaussian --depth 10 --z 1+0.1j --explain",
         _add_greens,
         _run_greens,
     ),
@@ -518,6 +614,15 @@ _COMMANDS = (
         "--largest 4 -o out",
         _add_density,
         _run_density,
+    ),
+    Command(
+        "spectrum",
+        "edges, masses, moments and quantiles of the singular values, nothing smoothed",
+        "  jpmhc-spectra spectrum --mixer gaussian --depth 2 --sigma2 0.025\n"
+        "  jpmhc-spectra spectrum --mixer bistochastic --depth 10 --sigma2 0.005 --below 1e-4 "
+        "--json",
+        _add_spectrum,
+        _run_spectrum,
     ),
     Command(
         "monte-carlo",

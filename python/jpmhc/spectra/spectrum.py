@@ -10,6 +10,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.polynomial import legendre
@@ -154,6 +155,7 @@ class Spectrum:
         self.layers = layers
         self.zero_mass = layers.zero_mass
         self._progress = progress
+        self._span, self._percent = (0.0, 0.0), 0
         scalar = layers.orthogonal_scales is not None
         self._solved = automatic.scalar_layers(layers) if scalar else layers
         self.intervals: list[Interval] = []
@@ -164,8 +166,11 @@ class Spectrum:
             self._take_atoms()
             return
         self.atoms = [(0.0, self.zero_mass)] if self.zero_mass > 0 else []
-        for lower, upper in self._find_support():
+        support = self._find_support()
+        for k, (lower, upper) in enumerate(support):
+            self._span = (70 + 25 * k / len(support), 70 + 25 * (k + 1) / len(support))
             self.intervals.append(self._integrate(lower, upper))
+        self._span = (95, 100)
         self._take_moments()
         self._audit()
 
@@ -234,6 +239,16 @@ class Spectrum:
         """largest / smallest; infinite where the support reaches below what is resolved."""
         return self.largest / self.smallest if self.smallest > 0 else float("inf")
 
+    def as_dict(self) -> dict[str, Any]:
+        """Everything but the density, for JSON."""
+        names = ("zero_mass", "atoms", "unresolved_mass", "resolved_from", "moments", "smallest",
+                 "largest", "condition_number", "moment_error", "mass_error",
+                 "mean_square_error")  # fmt: skip
+        intervals = [
+            {"lower": vars(i.lower), "upper": vars(i.upper), "mass": i.mass} for i in self.intervals
+        ]
+        return {"intervals": intervals, **{name: getattr(self, name) for name in names}}
+
     # ------------------------------------------------------------------ solving
 
     def _solve(self, s: NDArray, chunk: int = 25) -> tuple[NDArray, NDArray]:
@@ -255,10 +270,23 @@ class Spectrum:
         points = s.ravel()[order].astype(complex)
         most = max(_SWEEPS, _SWEEPS_LAYERS // self.layers.depth)
         found = self._solved.chain.solve(
-            points, None, "newton", 0.0, most, chunk, wanted, self._progress
+            points, None, "newton", 0.0, most, chunk, wanted, self._observer()
         )
         back = np.argsort(order)
         return {name: values[back] for name, values in found.items()}
+
+    def _observer(self) -> Progress | None:
+        """What a run of the solver calls: the run is a part of the whole, in percent."""
+        progress = self._progress
+        if progress is None:
+            return None
+        low, high = self._span
+
+        def observe(done: int, total: int) -> None:
+            self._percent = max(self._percent, int(low + (high - low) * done / max(total, 1)))
+            progress(self._percent, 100)
+
+        return observe
 
     def _take_atoms(self) -> None:
         """Without noise J is the product of its mixers."""
@@ -277,6 +305,7 @@ class Spectrum:
 
     def _find_support(self) -> list[tuple[Edge, Edge]]:
         s, t = self._search(self._grid())
+        self._span = (60, 70)
         for _ in range(40):
             extra = _suspects(s, t, self._is_inside(t))
             if not extra.size:
@@ -314,6 +343,7 @@ class Spectrum:
         s, t = [], []
         for stop in range(len(grid), 0, -_BLOCK):
             block = grid[max(stop - _BLOCK, 0) : stop]
+            self._span = (60 * (1 - stop / len(grid)), 60 * (1 - (stop - len(block)) / len(grid)))
             found, converged = self._solve(block, _BLOCK // 2)
             if s and 2 * converged.sum() < len(block):
                 self.resolved_from = float(s[-1][0])
@@ -447,7 +477,7 @@ class Spectrum:
         radius = 1.5 * self.largest**2
         z = radius * np.exp(1j * np.pi * (np.arange(count) + 0.5) / count)
         w = np.sqrt(z)
-        found = self._solved.chain.solve(w, None, "newton", 0.0, 20000, 25, [], self._progress)
+        found = self._solved.chain.solve(w, None, "newton", 0.0, 20000, 25, [], self._observer())
         g = found["value"] / w
         self.moments = np.array([np.mean(z ** (k + 1) * g).real for k in range(1, 5)])
         exact = self.layers.first_moment
@@ -535,7 +565,7 @@ def spectrum(
     Args:
         mixers: L ≥ 1 real q×q arrays, the first applied first.
         sigma2: σ_l² ≥ 0, one number or one a layer.
-        progress: called as progress(done, total) during each of the solver's runs.
+        progress: called as progress(percent, 100) about ten times a second.
 
     Raises:
         ShapeError, ConfigError, DTypeError: as `Layers.of`; a product that vanishes.
