@@ -13,8 +13,8 @@ using namespace jpmhc;
 
 /// Products are calculated in the order they are written, since another order
 /// overflows elsewhere, and may be contracted to fused multiply-adds. NaN and
-/// Inf keep their meaning, so neither `nnan`, `ninf` nor `arcp` (rsqrt(0) would
-/// become NaN) is ever set.
+/// Inf keep their meaning, so neither `nnan`, `ninf` nor, but for `reciprocal`,
+/// `arcp` (rsqrt(0) would become NaN) is ever set.
 static constexpr arith::FastMathFlags kFastMath =
     arith::FastMathFlags::contract | arith::FastMathFlags::nsz;
 
@@ -159,6 +159,11 @@ Val exp(Val a) { return unary<math::ExpOp>(a); }
 Val log(Val a) { return unary<math::LogOp>(a); }
 Val expm1(Val a) { return unary<math::ExpM1Op>(a); }
 Val log1p(Val a) { return unary<math::Log1pOp>(a); }
+Val reciprocal(Val a) {
+  KernelBuilder &k = a.builder();
+  return k.wrap(arith::DivFOp::create(k.builder, k.loc, like(a, 1), a,
+                                      kFastMath | arith::FastMathFlags::arcp));
+}
 Val sqrt(Val a) { return unary<math::SqrtOp>(a); }
 Val rsqrt(Val a) { return 1.0 / sqrt(a); }
 Val tanh(Val a) { return unary<math::TanhOp>(a); }

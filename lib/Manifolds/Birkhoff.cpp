@@ -119,13 +119,14 @@ private:
     return e;
   }
 
+  /// The sums lie well within the normal numbers: logits are clamped.
   static void normalise(SmallMath &m, int64_t n, const SmallMatrix &e,
                         SmallMatrix &r, SmallMatrix &c) {
     m.forEach(n, [&](Pos i) {
-      r.set(i, 1.0 / m.sum(n, [&](Pos j) { return e(i, j) * c(j); }));
+      r.set(i, reciprocal(m.sum(n, [&](Pos j) { return e(i, j) * c(j); })));
     });
     m.forEach(n, [&](Pos j) {
-      c.set(j, 1.0 / m.sum(n, [&](Pos i) { return e(i, j) * r(i); }));
+      c.set(j, reciprocal(m.sum(n, [&](Pos i) { return e(i, j) * r(i); })));
     });
   }
 };

@@ -69,6 +69,9 @@ Val exp(Val a);
 Val log(Val a);
 Val expm1(Val a); ///< exp(a) - 1 without cancellation
 Val log1p(Val a); ///< log(1 + a) without cancellation
+/// 1 / a within 3 ulp, of an f32 whose reciprocal is a normal number too: an
+/// estimate and Newton's step, several times as fast as a division.
+Val reciprocal(Val a);
 Val sqrt(Val a);
 Val rsqrt(Val a);
 Val tanh(Val a);
