@@ -121,6 +121,7 @@ private:
   enum class Outcome { Converged, Settled, Astray };
   Outcome newton(Complex w, Vector &t);
   bool descend(Complex w, Vector &t);
+  bool retry(Complex w, Vector &t);
   void solveLinear(const Vector &right, double relative, Vector &out);
   void solveDense(const Vector &right, Vector &out);
   void solveGmres(const Vector &right, double relative, Vector &out);
@@ -379,8 +380,12 @@ PointSolver::Outcome PointSolver::newton(Complex w, Vector &t) {
 bool PointSolver::descend(Complex w, Vector &t) {
   t = Vector::Constant(size, Complex(0, -1));
   accelerate(w, 40, 1e-3, t);
-  if (Outcome found = newton(w, t); found != Outcome::Astray)
-    return found == Outcome::Converged;
+  Outcome first = newton(w, t);
+  if (first == Outcome::Converged)
+    return true;
+  // So close to the tolerance, another way may round differently.
+  if (first == Outcome::Settled && residual > 2 * tolerance)
+    return false;
   constexpr double kStart = 1.0, kLowest = 1e-9, kFirst = 0.3, kSmallest = 0.9;
   double height = std::max(w.imag(), kStart), factor = kFirst;
   t = Vector::Constant(size, Complex(0, -1));
@@ -418,6 +423,22 @@ bool PointSolver::descend(Complex w, Vector &t) {
   return residual < tolerance;
 }
 
+/// For a settled t close to the tolerance: another start rounds differently.
+/// Leaves t as it was if that does not converge.
+bool PointSolver::retry(Complex w, Vector &t) {
+  if (residual > 10 * tolerance)
+    return false;
+  Vector settled = t;
+  double kept = residual;
+  t = Vector::Constant(size, Complex(0, -1));
+  accelerate(w, 40, 1e-3, t);
+  if (newton(w, t) == Outcome::Converged)
+    return true;
+  t = settled;
+  residual = kept;
+  return false;
+}
+
 bool PointSolver::solve(Complex w, bool warm, Vector &t) {
   sweeps = 0;
   if (options.method != ChainMethod::Newton) {
@@ -428,7 +449,7 @@ bool PointSolver::solve(Complex w, bool warm, Vector &t) {
   }
   if (warm && isInside(t))
     if (Outcome found = newton(w, t); found != Outcome::Astray)
-      return found == Outcome::Converged;
+      return found == Outcome::Converged || retry(w, t);
   bool converged = descend(w, t);
   if (!converged)
     evaluate(w, t);
