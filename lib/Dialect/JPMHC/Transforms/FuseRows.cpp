@@ -108,17 +108,41 @@ static bool sameRange(scf::ParallelOp a, scf::ParallelOp b) {
          equal(a.getStep()[0], b.getStep()[0]);
 }
 
+namespace {
+/// What ops of a block touch, collected once each: every loop is compared with
+/// many.
+class KnownAccesses {
+public:
+  /// Null if the op does something to memory that is not understood.
+  const Accesses *of(Operation *op) {
+    auto [it, isNew] = known.try_emplace(op);
+    if (isNew) {
+      auto loop = dyn_cast<scf::ParallelOp>(op);
+      Value iv = loop ? loop.getInductionVars()[0] : Value();
+      Accesses accesses;
+      if (collect(op, iv, accesses))
+        it->second = std::make_unique<Accesses>(std::move(accesses));
+    }
+    return it->second.get();
+  }
+  void forget(Operation *op) { known.erase(op); }
+
+private:
+  llvm::DenseMap<Operation *, std::unique_ptr<Accesses>> known;
+};
+} // namespace
+
 /// Whether the earlier loop can move down to the later one: nothing between
 /// them touches what it touches, and no value that it needs is defined in
 /// between (it moves down, so its operands stay above).
 static bool nothingBetween(scf::ParallelOp early, scf::ParallelOp late,
-                           const Accesses &accesses) {
+                           const Accesses &accesses, KnownAccesses &known) {
   for (Operation *op = early->getNextNode(); op != late.getOperation();
        op = op->getNextNode()) {
     if (isMemoryEffectFree(op) || isa<memref::AllocOp>(op))
       continue;
-    Accesses between;
-    if (!collect(op, nullptr, between) || conflict(accesses, between, false))
+    const Accesses *between = known.of(op);
+    if (!between || conflict(accesses, *between, false))
       return false;
   }
   return true;
@@ -146,25 +170,43 @@ static void merge(scf::ParallelOp early, scf::ParallelOp late) {
 
 /// Chunks of rows and preparations are left to the fusion of tiles, where there
 /// is one.
-static bool mergeOne(Block &block, bool hasTiles) {
+static SmallVector<scf::ParallelOp> loopsOf(Block &block, bool hasTiles) {
   SmallVector<scf::ParallelOp> loops;
   for (auto loop : block.getOps<scf::ParallelOp>())
     if (!hasTiles ||
         !(loop->hasAttr(kChunksAttrName) || loop->hasAttr(kPreparesAttrName)))
       loops.push_back(loop);
+  return loops;
+}
+
+static bool canMerge(scf::ParallelOp early, scf::ParallelOp late,
+                     KnownAccesses &known) {
+  if (!sameRange(early, late))
+    return false;
+  const Accesses *a = known.of(early), *b = known.of(late);
+  return a && b && !conflict(*a, *b, true) &&
+         nothingBetween(early, late, *a, known);
+}
+
+/// Merges loops into the last of those that they can move down to; how many.
+static unsigned mergeAll(Block &block, bool hasTiles) {
+  SmallVector<scf::ParallelOp> loops = loopsOf(block, hasTiles);
+  KnownAccesses known;
+  unsigned merged = 0;
   for (size_t j = 1; j < loops.size(); ++j)
     for (size_t i = j; i-- > 0;) {
-      if (!sameRange(loops[i], loops[j]))
+      if (!canMerge(loops[i], loops[j], known))
         continue;
-      Accesses a, b;
-      if (!collect(loops[i], loops[i].getInductionVars()[0], a) ||
-          !collect(loops[j], loops[j].getInductionVars()[0], b) ||
-          conflict(a, b, true) || !nothingBetween(loops[i], loops[j], a))
-        continue;
+      known.forget(loops[i]);
+      known.forget(loops[j]);
       merge(loops[i], loops[j]);
-      return true;
+      loops.erase(loops.begin() + i);
+      ++merged;
+      // What lay around the loop that moved may merge now.
+      j = std::max<size_t>(i, 1) - 1;
+      break;
     }
-  return false;
+  return merged;
 }
 
 namespace {
@@ -173,8 +215,7 @@ struct FuseRowsPass : jpmhc::impl::FuseRowsBase<FuseRowsPass> {
     if (getOperation().isDeclaration())
       return;
     bool hasTiles = getTarget(getOperation()).getLanes() > 1;
-    while (mergeOne(getOperation().getBody().front(), hasTiles))
-      ++merged;
+    merged += mergeAll(getOperation().getBody().front(), hasTiles);
   }
 };
 } // namespace
