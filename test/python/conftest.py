@@ -4,6 +4,7 @@
 import os
 import pathlib
 import signal
+from collections.abc import Generator
 
 import pytest
 
@@ -51,3 +52,14 @@ class _Module(pytest.Module):
 def pytest_pycollect_makemodule(module_path: pathlib.Path, parent: pytest.Collector) -> _Module:
     """A build of the spectra alone has no compiler, which most tests import."""
     return _Module.from_parent(parent, path=module_path)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
+    """Skips a test that turns out to need the compiler where none was built."""
+    try:
+        return (yield)
+    except MissingDependencyError as error:
+        if error.message == NO_COMPILER:
+            pytest.skip(str(error))
+        raise
