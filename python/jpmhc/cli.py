@@ -17,11 +17,13 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from jpmhc import doctor, knobs
+from jpmhc._pipes import ends_with_its_reader
 from jpmhc.errors import JpmhcError
 
 __all__ = ["main"]
 
 
+@ends_with_its_reader
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs the command; returns its exit code: 0, or 1 for a failure or a missing need."""
     parser = argparse.ArgumentParser(

@@ -2,12 +2,18 @@
 """The command `jpmhc`."""
 
 import json
+import os
+import pathlib
+import subprocess
+import sys
 
 import pytest
 
 from jpmhc import _libraries, cli, knobs
 from jpmhc.errors import MissingDependencyError
 from jpmhc.training import MetricsWriter
+
+VECTORS = pathlib.Path(__file__).parents[1] / "data" / "vectors" / "side_path.json.gz"
 
 
 def test_version(capsys):
@@ -86,3 +92,23 @@ def test_report_of_another_kind(run, capsys):
     assert cli.main(["report", str(run), "-o", str(run / "report.pdf")]) == 1
     assert "expected a .html or .png file" in capsys.readouterr().err
     assert not (run / "report.pdf").exists()
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["jpmhc", "knobs"],
+        ["jpmhc.data", "needle", "--help"],
+        ["jpmhc.spectra", "generating-sets", "3", "2", "--quiet"],
+        ["jpmhc.bench", "--list"],
+        ["jpmhc.conformance", os.fspath(VECTORS)],
+    ],
+    ids=lambda command: command[0],
+)
+def test_a_reader_that_has_seen_enough_ends_a_command(command):
+    read, write = os.pipe()
+    os.close(read)
+    script = [sys.executable, "-m", *command]
+    done = subprocess.run(script, stdout=write, stderr=subprocess.PIPE, text=True)
+    os.close(write)
+    assert (done.returncode, done.stderr) == (0, "")

@@ -13,11 +13,13 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from jpmhc._arguments import pattern, positive
+from jpmhc._pipes import ends_with_its_reader
 from jpmhc.bench import families
 from jpmhc.bench.runner import Exponent, Result, fit, log, run_case
 from jpmhc.errors import JpmhcError
 
 
+@ends_with_its_reader
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs the chosen cases; 1 if one could not be run."""
     options = _parse(arguments)

@@ -10,11 +10,13 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from jpmhc._arguments import pattern, positive
+from jpmhc._pipes import ends_with_its_reader
 from jpmhc.conformance.cases import load_cases
 from jpmhc.conformance.runner import Outcome, run_case
 from jpmhc.errors import DataError
 
 
+@ends_with_its_reader
 def main(arguments: list[str] | None = None) -> int:
     """Runs the cases of the files; 0 if none failed, 1 if one did, 2 if a file is malformed."""
     options = _parse(arguments)

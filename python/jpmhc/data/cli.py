@@ -18,6 +18,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from types import ModuleType
 
+from jpmhc._pipes import ends_with_its_reader
 from jpmhc.data import commands
 from jpmhc.errors import ConfigError, JpmhcError
 
@@ -58,6 +59,7 @@ def _add_common(sub: argparse.ArgumentParser) -> None:
     add("--quiet", action="store_true", help="no progress")
 
 
+@ends_with_its_reader
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs a subcommand; the exit code is 1 after an error, which is said in one line.
 
@@ -73,9 +75,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except JpmhcError as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
-    except BrokenPipeError:  # the reader, such as `head`, has seen enough
-        sys.stderr.close()
-        return 0
     except KeyboardInterrupt:
         print("interrupted; the same command goes on where this one stopped", file=sys.stderr)
         return 130

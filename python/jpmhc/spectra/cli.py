@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 
+from jpmhc._pipes import ends_with_its_reader
 from jpmhc.errors import ConfigError, DataError, JpmhcError, unknown_name
 from jpmhc.spectra import output
 from jpmhc.spectra.figure_one import panel_mixers
@@ -82,6 +83,7 @@ def parser() -> argparse.ArgumentParser:
     return result
 
 
+@ends_with_its_reader
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a subcommand and return the exit code."""
     options = parser().parse_args(arguments)
@@ -99,9 +101,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except JpmhcError as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
-    except BrokenPipeError:  # the reader, such as `head`, has seen enough
-        sys.stderr.close()
-        return 0
     except KeyboardInterrupt:
         print("interrupted; nothing was written", file=sys.stderr)
         return 130
