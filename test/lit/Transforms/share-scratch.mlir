@@ -1,4 +1,4 @@
-// RUN: jpmhc-opt %s --jpmhc-share-scratch | FileCheck %s
+// RUN: jpmhc-opt %s --jpmhc-share-scratch --split-input-file | FileCheck %s
 
 // %a is dead when %c begins to live and gives it its memory; %b lives beside both; %small stays where it is.
 // CHECK-LABEL: @in_turn
@@ -13,6 +13,7 @@
 // CHECK: memref.store %{{.*}}, %[[B]]
 // CHECK: memref.load %[[B]]
 // CHECK: memref.store %{{.*}}, %[[C]]
+module attributes {jpmhc.target = #jpmhc.target<cpu, chip = "native", lanes = 16>} {
 func.func @in_turn(%v: f32, %i: index) -> f32 {
   %small = memref.alloca() : memref<4xf32>
   %a = memref.alloca() : memref<1024xf32>
@@ -33,4 +34,23 @@ func.func @in_turn(%v: f32, %i: index) -> f32 {
   }
   %r = memref.load %c[%i] : memref<2048xf32>
   return %r : f32
+}
+}
+
+// -----
+
+// Threads of a GPU would have to wait for each other between two users of the same memory.
+// CHECK-LABEL: @threads
+// CHECK-NOT: memref.view
+// CHECK: return
+module attributes {jpmhc.target = #jpmhc.target<gpu, chip = "sm_100a", lanes = 1>} {
+func.func @threads(%v: f32, %i: index) -> f32 {
+  %a = memref.alloca() : memref<1024xf32>
+  %b = memref.alloca() : memref<1024xf32>
+  memref.store %v, %a[%i] : memref<1024xf32>
+  %0 = memref.load %a[%i] : memref<1024xf32>
+  memref.store %0, %b[%i] : memref<1024xf32>
+  %r = memref.load %b[%i] : memref<1024xf32>
+  return %r : f32
+}
 }

@@ -125,6 +125,8 @@ static unsigned shareWithin(Block &block) {
 namespace {
 struct ShareScratchPass : jpmhc::impl::ShareScratchBase<ShareScratchPass> {
   void runOnOperation() override {
+    if (getTarget(getOperation()).getLanes() == 1)
+      return; // a GPU's threads would have to wait for each other in between
     SmallVector<Block *> blocks;
     getOperation().walk([&](Block *block) { blocks.push_back(block); });
     for (Block *block : blocks)

@@ -120,7 +120,7 @@ def FuseTiles : Pass<"jpmhc-fuse-tiles", "::mlir::func::FuncOp"> {
 }
 
 def ShareScratch : Pass<"jpmhc-share-scratch", "::mlir::func::FuncOp"> {
-  let summary = "let stack buffers that are never in use at once share memory";
+  let summary = "let stack buffers that are never in use at once share memory (CPU)";
   let description = [{
     Within a block, a `memref.alloca` whose last use comes before another's first one gives its memory to it. A loop that
     has been fused from many walks over the same few buffers then, which stay in a cache. Buffers in use at the same time
